@@ -1,0 +1,39 @@
+# Needs make and a Python 3.11 or later with venv; everything else goes into .venv.
+
+PYTHON  ?= python3
+WORKERS ?= auto
+BIN     := .venv/bin
+STAMP   := .venv/.setup-done
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with the package and its development tools (once)
+
+demo: $(STAMP) ## train, explain and correct a small model on the breast-cancer data
+	@$(BIN)/choqolate demo
+
+test: $(STAMP) ## run the whole test suite, doctests included
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist=worksteal
+
+lint: $(STAMP) ## check style (ruff) and types (mypy)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+bench: $(STAMP) ## measure speed and memory
+	@$(BIN)/python benchmarks/bench.py
+
+clean: ## remove caches, builds and the demo's output; .venv stays
+	@rm -rf build dist choqolate-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# -qq keeps errors and drops pip's warnings about the machine it runs on.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up .venv (a few minutes the first time)"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
