@@ -1,0 +1,33 @@
+"""The 2-additive Choquet integral: pure functions, the blocked kernel, the layer."""
+
+from choqolate.integral.additive import AdditiveCapacity
+from choqolate.integral.capacity import Capacity
+from choqolate.integral.factored import FactoredCapacity
+from choqolate.integral.functional import (
+    Moebius,
+    canonical_form,
+    capacity_table,
+    choquet,
+    interaction_indices,
+    local_shapley_values,
+    moebius_transform,
+    shapley_values,
+)
+from choqolate.integral.layer import ChoquetLayer
+from choqolate.integral.pairwise import PairwiseCapacity
+
+__all__ = [
+    "AdditiveCapacity",
+    "Capacity",
+    "ChoquetLayer",
+    "FactoredCapacity",
+    "Moebius",
+    "PairwiseCapacity",
+    "canonical_form",
+    "capacity_table",
+    "choquet",
+    "interaction_indices",
+    "local_shapley_values",
+    "moebius_transform",
+    "shapley_values",
+]

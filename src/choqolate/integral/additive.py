@@ -1,0 +1,62 @@
+"""Additive capacities: weighted means, no interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from choqolate.integral.capacity import Capacity
+
+
+@dataclass(frozen=True)
+class AdditiveCapacity(Capacity):
+    r"""``N`` weighted means :math:`C(u) = \sum_j a_j u_j`; ``a`` is ``(..., N, M)``, leading axes are separate stacks.
+
+    ``free`` marks weights that are not on the simplex; removal then sets to zero and does not rescale.
+
+    >>> AdditiveCapacity(torch.tensor([[0.25, 0.75]])).integrate(torch.tensor([[1.0, 0.0]]))
+    tensor([[0.2500]])
+    """
+
+    a: Tensor
+    free: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.a.shape[-2], self.a.shape[-1]
+
+    def integrate(self, u: Tensor) -> Tensor:
+        return u @ self.a.mT
+
+    def shapley(self) -> Tensor:
+        return self.a
+
+    def singles(self) -> Tensor:
+        return self.a
+
+    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+        n_rows = len(range(self.shape[1])[rows])
+        nothing = self.a.new_zeros(self.shape[0], n_rows, self.shape[1])
+        return nothing, nothing.clone()
+
+    def interaction_mass(self) -> Tensor:
+        return self.a.new_zeros(self.a.shape[:-1])
+
+    def involvement(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.a * v[:, None, :]
+
+    def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[AdditiveCapacity, Tensor]:
+        kept = self.a.masked_fill(removed, 0.0)
+        if self.free:
+            return replace(self, a=kept), kept.abs().sum(-1) / self.a.abs().sum(-1)
+        retained = kept.sum(-1)
+        return replace(self, a=kept / retained[:, None]), retained
+
+    def select(self, nodes: Sequence[int] | slice | Tensor) -> AdditiveCapacity:
+        return replace(self, a=self.a[nodes])
+
+    def to(self, dtype: torch.dtype) -> AdditiveCapacity:
+        return replace(self, a=self.a.detach().to("cpu", dtype))

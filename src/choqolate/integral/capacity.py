@@ -1,0 +1,97 @@
+"""What every family of 2-additive capacities offers, whatever its weights look like inside."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Capacity(ABC):
+    r"""``N`` 2-additive capacities over ``M`` inputs: the weights of a layer, in one of three forms.
+
+    Each stands for an integral
+
+    .. math:: C(u) = \sum_j a_j u_j + \sum_{j<l} b_{jl} \min(u_j, u_l) + c_{jl} \max(u_j, u_l)
+
+    with nonnegative weights that sum to one. The forms differ in how they hold a, b and c
+    (:class:`AdditiveCapacity`: only a; :class:`PairwiseCapacity`: all of them;
+    :class:`FactoredCapacity`: b and c as low-rank products) and so in what an operation costs.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """``(N, M)``: how many integrals, over how many inputs."""
+
+    @abstractmethod
+    def integrate(self, u: Tensor) -> Tensor:
+        """The integrals' values: ``(B, M) -> (B, N)``, differentiable in the weights and in ``u``."""
+
+    @abstractmethod
+    def shapley(self) -> Tensor:
+        r"""Shapley values ``(N, M)``: :math:`a_j + \frac12 \sum_{l \ne j} (b_{jl} + c_{jl})`."""
+
+    @abstractmethod
+    def singles(self) -> Tensor:
+        """The weights ``a``, ``(N, M)``: what each input carries alone."""
+
+    @abstractmethod
+    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """The weights ``b`` and ``c`` of the inputs in ``rows`` with all inputs, each ``(N, rows, M)``, 0 at j = l."""
+
+    @abstractmethod
+    def interaction_mass(self) -> Tensor:
+        r"""Weight on interactions ``(N,)``: :math:`\sum_{j<l} |b_{jl}| + |c_{jl}|`, differentiable."""
+
+    @abstractmethod
+    def involvement(self, u: Tensor, v: Tensor) -> Tensor:
+        r"""The terms that involve input j, with j set to ``v`` and every other input left at ``u``.
+
+        .. math:: I_j(u; v) = a_j v_j + \sum_{l \ne j} b_{jl} \min(v_j, u_l) + c_{jl} \max(v_j, u_l)
+
+        ``u`` and ``v`` are ``(B, M)``; the result is ``(B, N, M)``. Local Shapley values and every kind of removal
+        are sums and differences of it.
+        """
+
+    @abstractmethod
+    def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[Capacity, Tensor]:
+        r"""The capacities after removal of inputs, and the mass that each retained before rescaling.
+
+        ``removed`` is a ``(N, M)`` mask. Weights that involve a removed input become zero, the others are divided by
+        their sum. With ``canonical``, :math:`\min(b_{jl}, c_{jl})` of a pair with one removed member first goes to
+        the kept member's ``a`` (it never was an interaction: min + max = sum), which makes the result independent of
+        the way the capacity is written down. A row that keeps no mass at all comes back as NaN, retained 0.
+        """
+
+    @abstractmethod
+    def select(self, nodes: Sequence[int] | slice | Tensor) -> Capacity:
+        """The capacities of the given nodes."""
+
+    @abstractmethod
+    def to(self, dtype: torch.dtype) -> Capacity:
+        """The same capacities in another precision, detached from the graph and on the CPU."""
+
+    def involved_mass(self) -> Tensor:
+        r"""Weight of all terms that involve input j, ``(N, M)``: :math:`2\,\mathrm{Shap}_j - a_j`."""
+        return 2 * self.shapley() - self.singles()
+
+    def local_shapley(self, u: Tensor, baseline: Tensor) -> Tensor:
+        r"""Exact Shapley values ``(B, N, M)`` of the change from ``baseline`` to ``u`` (both ``(B, M)``).
+
+        With x the baseline and y the input: :math:`\frac12 [I(x;y) - I(x;x) + I(y;y) - I(y;x)]`. They sum to
+        :math:`C(y) - C(x)` over the inputs; from 0 to 1 they are the global values of :meth:`shapley`.
+        """
+        x, y = baseline.expand_as(u), u
+        change = self.involvement(x, y).sub_(self.involvement(x, x))
+        change.add_(self.involvement(y, y)).sub_(self.involvement(y, x))
+        return change.mul_(0.5)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``a (N, M)``, ``b`` and ``c`` ``(N, M(M-1)/2)``, pairs in the order of ``torch.triu_indices(M, M, 1)``."""
+        n_inputs = self.shape[1]
+        b, c = self.pairs(slice(None))
+        j, l = torch.triu_indices(n_inputs, n_inputs, 1, device=b.device)
+        return self.singles(), b[:, j, l], c[:, j, l]

@@ -1,0 +1,167 @@
+"""A layer of learnable Choquet integrals."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.integral.additive import AdditiveCapacity
+from choqolate.integral.capacity import Capacity
+from choqolate.integral.factored import FactoredCapacity
+from choqolate.integral.pairwise import PairwiseCapacity
+
+INTERACTIONS = ("pairwise", "factored", "none")
+INITIAL_SPREAD = 0.1
+_COPIES_IN_TRAINING = 6  # parameters, weights, the gradients of both, and two moments of Adam
+
+
+class ChoquetLayer(nn.Module):
+    r"""``out_features`` 2-additive Choquet integrals of the same ``in_features`` inputs.
+
+    The weights are a softmax of unconstrained parameters, so that every integral is valid (nonnegative weights that
+    sum to one) whatever an optimiser does:
+
+    .. math:: w = (a, b, c) = \mathrm{softmax}(\theta), \qquad C(u) = \langle w, \phi(u) \rangle
+
+    Args:
+        in_features: number of inputs M, expected in [0, 1].
+        out_features: number of integrals N.
+        interactions: ``"pairwise"`` (M^2 weights an integral), ``"factored"`` (pairs as ``rank`` products of two
+            distributions, O(M rank) weights and O(M log M) work) or ``"none"`` (weighted means).
+        rank: number of products, for ``"factored"``.
+        free_weights: use the parameters themselves as weights: no longer a Choquet integral, for ablations.
+        stack: if given, that many independent layers side by side; inputs and outputs get a leading axis.
+        generator: source of the initial values.
+
+    Shape:
+        ``(..., M) -> (..., N)``; with ``stack``: ``(stack, ..., M) -> (stack, ..., N)``.
+
+    >>> layer = ChoquetLayer(3, 2)
+    >>> layer(torch.full((5, 3), 0.25))[0]
+    tensor([0.2500, 0.2500], grad_fn=<SelectBackward0>)
+    >>> a, b, c = layer.weights()
+    >>> a.shape, b.shape, bool((a.sum(1) + b.sum(1) + c.sum(1) - 1).abs().max() < 1e-6)
+    (torch.Size([2, 3]), torch.Size([2, 3]), True)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        interactions: str = "pairwise",
+        *,
+        rank: int = 4,
+        free_weights: bool = False,
+        stack: int | None = None,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_arguments(in_features, out_features, interactions, rank, free_weights)
+        self.in_features, self.out_features, self.interactions = in_features, out_features, interactions
+        self.rank, self.free_weights, self.stack = rank, free_weights, stack
+        shapes = raw_shapes(in_features, out_features, interactions, rank)
+        dtype = dtype or torch.get_default_dtype()
+        check_memory(
+            sum(math.prod(shape) for shape in shapes.values()) * (stack or 1), in_features, interactions, dtype
+        )
+        leading = () if stack is None else (stack,)
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(*leading, *shape, device=device, dtype=dtype)))
+        self.reset_parameters(generator)
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None, part: int | slice = slice(None)) -> None:
+        """Draw initial values, for all integrals or for a part of them (of the stack, where there is one)."""
+        for theta in self.parameters():
+            # drawn in float64 on the CPU, so that a seed means the same on every device and in every precision
+            spread = 1 / math.sqrt(self.in_features**2) if self.free_weights else INITIAL_SPREAD
+            drawn = torch.empty(theta[part].shape, dtype=torch.float64).normal_(0, spread, generator=generator)
+            theta[part] = drawn.to(theta)
+
+    def capacity(self) -> Capacity:
+        """The weights of the integrals, as a differentiable function of the parameters."""
+        return as_capacity(dict(self.named_parameters()), self.interactions, free_weights=self.free_weights)
+
+    def forward(self, u: Tensor) -> Tensor:
+        if u.shape[-1] != self.in_features:
+            raise ChoqolateError(f"expected inputs of shape (..., {self.in_features}), got {tuple(u.shape)}")
+        if self.stack is not None:
+            return self.capacity().integrate(u)
+        values = self.capacity().integrate(u.reshape(-1, self.in_features))
+        return values.reshape(*u.shape[:-1], self.out_features)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``a (N, M)``, ``b`` and ``c`` ``(N, M(M-1)/2)``, pairs in the order of ``torch.triu_indices(M, M, 1)``.
+
+        For ``"factored"`` the pairs are multiplied out, which takes the memory that the form otherwise saves.
+        """
+        return self.capacity().weights()
+
+    def shapley(self) -> Tensor:
+        """Shapley values ``(N, M)`` of the inputs in each integral; rows sum to one."""
+        return self.capacity().shapley()
+
+    def extra_repr(self) -> str:
+        rank = f", rank={self.rank}" if self.interactions == "factored" else ""
+        return f"{self.in_features}, {self.out_features}, interactions={self.interactions!r}{rank}"
+
+
+def as_capacity(raw: Mapping[str, Tensor], interactions: str, *, free_weights: bool = False) -> Capacity:
+    """Capacities from unconstrained parameters: each distribution is a softmax."""
+    if interactions == "factored":
+        return FactoredCapacity(*(raw[f"theta_{part}"].softmax(-1) for part in "mapq"))
+    theta = raw["theta"]
+    if interactions == "none":
+        return AdditiveCapacity(theta if free_weights else theta.softmax(-1), free_weights)
+    return PairwiseCapacity(theta if free_weights else theta.flatten(-2).softmax(-1).view_as(theta), free_weights)
+
+
+def check_memory(n_weights: int, in_features: int, interactions: str, dtype: torch.dtype) -> None:
+    """Refuse what cannot be trained in this machine's memory, warn of what takes most of it."""
+    needed, physical = _COPIES_IN_TRAINING * n_weights * dtype.itemsize, _physical_memory()
+    if needed < physical / 2:
+        return
+    advice = "fewer inputs" if interactions == "factored" else "interactions='factored' (linear in the inputs)"
+    message = (
+        f"{interactions} interactions of {in_features} inputs are {n_weights:,} weights; training takes about "
+        f"{needed / 2**30:,.1f} GiB and this machine has {physical / 2**30:,.1f} GiB: use {advice}"
+    )
+    if needed > physical:
+        raise ChoqolateError(message)
+    warnings.warn(message, ChoqolateWarning, stacklevel=3)
+
+
+def _physical_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # not every system tells
+        return math.inf
+
+
+def raw_shapes(n_inputs: int, n_nodes: int, interactions: str, rank: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a layer's unconstrained parameters."""
+    if interactions == "pairwise":
+        return {"theta": (n_nodes, n_inputs, n_inputs)}
+    if interactions == "none":
+        return {"theta": (n_nodes, n_inputs)}
+    terms = (n_nodes, rank, n_inputs)
+    return {"theta_m": (n_nodes, 1 + 2 * rank), "theta_a": (n_nodes, n_inputs), "theta_p": terms, "theta_q": terms}
+
+
+def _check_arguments(in_features: int, out_features: int, interactions: str, rank: int, free_weights: bool) -> None:
+    if interactions not in INTERACTIONS:
+        raise ChoqolateError(f"expected interactions to be one of {', '.join(INTERACTIONS)}, got {interactions!r}")
+    if in_features < 1 or out_features < 1:
+        raise ChoqolateError(f"expected at least one input and one output, got {in_features} and {out_features}")
+    if interactions == "factored" and rank < 1:
+        raise ChoqolateError(f"expected a rank of at least 1, got {rank}")
+    if interactions == "factored" and free_weights:
+        raise ChoqolateError("factored interactions are products of distributions: free_weights needs pairwise or none")

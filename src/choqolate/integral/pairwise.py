@@ -1,0 +1,136 @@
+"""Pairwise capacities: every weight of the paper's integral, M^2 a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from choqolate.integral.capacity import Capacity
+from choqolate.integral.kernel import blocked_integral
+
+_DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
+_INVOLVEMENT_VALUES = 1 << 22  # features held at a time
+
+
+@dataclass(frozen=True)
+class PairwiseCapacity(Capacity):
+    r"""``N`` full 2-additive capacities; ``w`` is ``(..., N, M, M)``, leading axes are separate stacks.
+
+    A node has :math:`M + 2 \binom M2 = M^2` weights, which fill a matrix: ``a`` on the diagonal, ``b`` (min, pairs
+    j < l) above it, ``c`` (max) below it, at row l and column j. ``free`` marks weights that are not on the simplex;
+    removal then sets to zero and does not rescale.
+
+    >>> w = torch.tensor([[[0.5, 0.2], [0.3, 0.0]]])  # a = (0.5, 0), b = 0.2, c = 0.3
+    >>> PairwiseCapacity(w).integrate(torch.tensor([[1.0, 0.0]]))  # 0.5 * 1 + 0.2 * min + 0.3 * max
+    tensor([[0.8000]])
+    >>> PairwiseCapacity(w).shapley()
+    tensor([[0.7500, 0.2500]])
+    """
+
+    w: Tensor
+    free: bool = False
+
+    @classmethod
+    def from_weights(cls, a: Tensor, b: Tensor, c: Tensor) -> PairwiseCapacity:
+        """From ``a (N, M)``, ``b`` and ``c`` ``(N, M(M-1)/2)``, pairs ordered as ``torch.triu_indices(M, M, 1)``."""
+        n_inputs = a.shape[-1]
+        cells = _cell_of_weight(n_inputs).to(a.device)
+        return cls(torch.cat([a, b, c], dim=-1)[..., cells].unflatten(-1, (n_inputs, n_inputs)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.w.shape[-3], self.w.shape[-1]
+
+    def integrate(self, u: Tensor) -> Tensor:
+        if self.w.ndim == 3 and self.shape[1] > _DENSE_UP_TO:
+            return blocked_integral(u, self.w)
+        return self._integrate_all_pairs(u)
+
+    def _integrate_all_pairs(self, u: Tensor) -> Tensor:
+        # Shapley form: C(u) = sum_j Shap_j u_j + 1/2 sum_{j<l} (c_jl - b_jl) |u_j - u_l|, stacks side by side
+        n_inputs = self.shape[1]
+        differences, signs = _all_differences(n_inputs, u.dtype, u.device)
+        spread = (u @ differences).abs()
+        return u @ self.shapley().mT + spread @ (self.w.flatten(-2) * signs).mT
+
+    def shapley(self) -> Tensor:
+        return (self.w.sum(-1) + self.w.sum(-2)) * 0.5
+
+    def singles(self) -> Tensor:
+        return self.w.diagonal(dim1=-2, dim2=-1)
+
+    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+        j = torch.arange(self.shape[1], device=self.w.device)
+        right_of = j[rows, None] < j  # the pair's first member is the row
+        same = j[rows, None] == j
+        upright, transposed = self.w[..., rows, :], self.w.mT[..., rows, :]
+        b = torch.where(right_of, upright, transposed).masked_fill(same, 0.0)
+        c = torch.where(right_of, transposed, upright).masked_fill(same, 0.0)
+        return b, c
+
+    def interaction_mass(self) -> Tensor:
+        if self.free:
+            return self.w.abs().sum((-1, -2)) - self.singles().abs().sum(-1)
+        return 1 - self.singles().sum(-1)
+
+    def involvement(self, u: Tensor, v: Tensor) -> Tensor:
+        n_nodes, n_inputs = self.shape
+        out = u.new_empty(len(u), n_nodes, n_inputs)
+        step = max(1, _INVOLVEMENT_VALUES // max(1, n_inputs * len(u)))
+        for start in range(0, n_inputs, step):
+            rows = slice(start, start + step)
+            b, c = self.pairs(rows)
+            at, others = v[:, rows].T[:, :, None], u[None]  # (rows, B, 1) against (1, B, M)
+            values = torch.minimum(at, others) @ b.permute(1, 2, 0) + torch.maximum(at, others) @ c.permute(1, 2, 0)
+            out[:, :, rows] = values.permute(1, 2, 0)
+        return out.add_(self.singles() * v[:, None, :])
+
+    def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[PairwiseCapacity, Tensor]:
+        involved = removed[:, :, None] | removed[:, None, :]
+        kept = self.w.masked_fill(involved, 0.0)
+        if canonical:
+            upper = self.w.triu(1)
+            common = torch.minimum(upper, self.w.tril(-1).mT)  # min(b, c) above the diagonal
+            common = common + common.mT
+            freed = (common * removed[:, None, :].to(common.dtype)).sum(-1).masked_fill(removed, 0.0)
+            kept = kept + torch.diag_embed(freed)
+        if self.free:
+            return replace(self, w=kept), kept.abs().sum((-1, -2)) / self.w.abs().sum((-1, -2))
+        retained = kept.sum((-1, -2))
+        return replace(self, w=kept / retained[:, None, None]), retained
+
+    def select(self, nodes: Sequence[int] | slice | Tensor) -> PairwiseCapacity:
+        return replace(self, w=self.w[nodes])
+
+    def to(self, dtype: torch.dtype) -> PairwiseCapacity:
+        return replace(self, w=self.w.detach().to("cpu", dtype))
+
+
+def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
+    """The two members of each pair, ``(2, M(M-1)/2)``, in the order in which b and c are written down."""
+    return torch.triu_indices(n_inputs, n_inputs, 1, device=device)
+
+
+@lru_cache(maxsize=8)
+def _cell_of_weight(n_inputs: int) -> Tensor:
+    """For each cell of the flattened matrix, the index of its weight in (a, b, c)."""
+    j, l = pair_indices(n_inputs)
+    n_pairs = len(j)
+    cells = torch.empty(n_inputs, n_inputs, dtype=torch.long)
+    cells.diagonal().copy_(torch.arange(n_inputs))
+    cells[j, l] = n_inputs + torch.arange(n_pairs)
+    cells[l, j] = n_inputs + n_pairs + torch.arange(n_pairs)
+    return cells.flatten()
+
+
+@lru_cache(maxsize=8)
+def _all_differences(n_inputs: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The map from u to all u_j - u_l, ``(M, M^2)``, and the sign / 2 of |u_j - u_l| in each cell of w."""
+    identity = torch.eye(n_inputs, dtype=dtype, device=device)
+    differences = (identity[:, :, None] - identity[:, None, :]).flatten(1)
+    ones = torch.ones(n_inputs, n_inputs, dtype=dtype, device=device)
+    return differences, ((ones.tril(-1) - ones.triu(1)) * 0.5).flatten()

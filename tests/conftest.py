@@ -1,0 +1,5 @@
+from hypothesis import HealthCheck, settings
+
+# Sizes, not seconds, are what these tests are about: a slow machine is no failure.
+settings.register_profile("tests", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
