@@ -1,0 +1,374 @@
+"""CHOQOLATE as a scikit-learn estimator: scaling, training, reading, editing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from choqolate.editing import Editing
+from choqolate.errors import ChoqolateError
+from choqolate.explain import LocalExplanation
+from choqolate.integral import Capacity
+from choqolate.integral.layer import INTERACTIONS, as_capacity
+from choqolate.model import ChoqolateNetwork
+from choqolate.progress import epoch_bar
+from choqolate.removal import Nodes
+from choqolate.training import Objective, pick_device, train
+from choqolate.validation import (
+    check_choice,
+    check_classes,
+    check_finite,
+    check_number,
+    check_unique_columns,
+    warn_blind,
+    warn_constant,
+)
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+
+
+@dataclass(frozen=True)
+class _TrainingSet:
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+
+
+class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstimator):
+    r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
+
+    Scores are min-max scaled with the training range and clipped to [0, 1]. Training minimises Eq. (4) of the paper
+    with Adam. Predictions are computed in float64 on the CPU.
+
+    Args:
+        n_nodes: number of nodes; ``None`` connects concepts to classes directly.
+        temperature: T of the class softmax; small is accurate, large is sparse.
+        l1: strength of the penalty on interaction weights; 0 for none.
+        epochs, batch_size, learning_rate: of the training loop.
+        interactions: ``"pairwise"`` (every pair of concepts), ``"factored"`` (linear in the number of concepts) or
+            ``"none"`` (weighted means).
+        rank: number of products, for ``"factored"``.
+        bipolar: count the absence of a concept, 1 - z, as an input of its own, named "not <concept>".
+        free_weights: drop the softmax on the weights (an ablation: no valid integrals any more).
+        l1_on: ``"first"`` layer or ``"all"``.
+        class_weight: ``None``, ``"balanced"`` or a dictionary from class to weight.
+        track: keep the node attributions of every epoch in ``history_``.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
+        dtype: ``"float32"`` or ``"float64"``: precision of the training.
+        verbose: show a progress bar while training (on a terminal).
+        random_state: seed of the initial parameters. The order of the batches is the same for all seeds.
+
+    Attributes:
+        classes_: the class labels ``(C,)``.
+        concepts_: names of the M concepts; of the columns if ``X`` had some, else x0, x1, ...
+        input_names_: names of the first layer's inputs: the concepts, with ``bipolar`` their absences too.
+        node_attributions_: Shapley values ``(N, M)`` (``(N, 2M)`` with ``bipolar``); rows sum to one.
+        class_attributions_: Shapley values of the nodes in each class ``(C, N)``.
+        history_: arrays ``loss`` and ``accuracy`` ``(epochs,)``; with ``track`` also ``node_attributions``
+            ``(epochs, N, M)``.
+        removal_: what was removed since training, or ``None``.
+        concept_means_: training means of the scaled scores ``(M,)``.
+        label_shares_: share of each class among the training labels ``(C,)``.
+
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> clf = ChoqolateClassifier(n_nodes=4).fit(X, y)
+    >>> clf.score(X, y) > 0.9
+    True
+    >>> clf.node_attributions_.shape, clf.class_attributions_.shape
+    ((4, 13), (3, 4))
+    >>> edited = clf.remove_concepts("alcohol")
+    >>> edited.node_attributions_[:, 0].max()
+    np.float64(0.0)
+    """
+
+    def __init__(
+        self,
+        n_nodes: int | None = 8,
+        *,
+        temperature: float = 0.005,
+        l1: float = 0.01,
+        epochs: int = 100,
+        batch_size: int = 512,
+        learning_rate: float = 0.1,
+        interactions: str = "pairwise",
+        rank: int = 4,
+        bipolar: bool = False,
+        free_weights: bool = False,
+        l1_on: str = "first",
+        class_weight: str | dict[Any, float] | None = None,
+        track: bool = False,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.n_nodes = n_nodes
+        self.temperature = temperature
+        self.l1 = l1
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.interactions = interactions
+        self.rank = rank
+        self.bipolar = bipolar
+        self.free_weights = free_weights
+        self.l1_on = l1_on
+        self.class_weight = class_weight
+        self.track = track
+        self.device = device
+        self.dtype = dtype
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # the checks' data have two features, of which a Choquet network sees only the order
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    # ------------------------------------------------------------------ training
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChoqolateClassifier:
+        """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
+        data = self._prepare(X, y, sample_weight)
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        return self._train(data, [int(seed)])[0]
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> _TrainingSet:
+        """Check parameters and data, and keep what scaling and names need."""
+        self._check_parameters()
+        X, y = self._validate(X, y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        present = weights > 0
+        X, y, weights = X[present], y[present], weights[present]
+        self.classes_, targets = np.unique(y, return_inverse=True)
+        check_classes(self.classes_)
+        warn_blind(X.shape[1], self.n_nodes, len(self.classes_), self.bipolar)
+        self.score_min_, self.score_max_ = X.min(axis=0), X.max(axis=0)
+        constant = self.score_min_ == self.score_max_
+        warn_constant([name for name, still in zip(self.concepts_, constant, strict=True) if still])
+        self.concept_means_ = np.average(self._scale(X), axis=0, weights=weights)
+        self.label_shares_ = np.bincount(targets, weights, len(self.classes_)) / weights.sum()
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        return _TrainingSet(
+            self._as_inputs(self._scale(X)), torch.from_numpy(targets), torch.from_numpy(weights / weights.mean())
+        )
+
+    def _train(self, data: _TrainingSet, seeds: Sequence[int]) -> list[ChoqolateClassifier]:
+        """Train one run for each seed side by side; the first is this estimator itself."""
+        device, dtype = pick_device(self.device), DTYPES[self.dtype]
+        network = ChoqolateNetwork(
+            data.inputs.shape[1],
+            self.n_nodes,
+            len(self.classes_),
+            seeds=seeds,
+            interactions=self.interactions,
+            rank=self.rank,
+            free_weights=self.free_weights,
+            dtype=dtype,
+        ).to(device)
+        label = "training" if len(seeds) == 1 else f"training {len(seeds)} runs"
+        with epoch_bar(self.epochs, label, enabled=self.verbose) as on_epoch:
+            histories = train(
+                network,
+                data.inputs.to(device, dtype),
+                data.targets.to(device),
+                data.weights.to(device, dtype),
+                Objective(self.temperature, self.l1, self.l1_on),
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                track=self.track,
+                on_epoch=on_epoch,
+            )
+        runs = [self, *(copy.copy(self) for _ in seeds[1:])]
+        for index, (run, history) in enumerate(zip(runs, histories, strict=True)):
+            run.history_ = history.as_arrays()
+            run._set_parameters(network.parameters_of(index))
+        return runs
+
+    def _set_parameters(self, parameters: dict[str, Tensor]) -> None:
+        self.parameters_ = parameters
+        self.edits_ = ()
+        self.class_shift_ = np.zeros(len(self.classes_))
+        self._apply_edits()
+
+    def _trained_layers(self) -> tuple[Nodes, Capacity | None]:
+        """Both layers as trained, in float64: the nodes without edits, and the classes (``None`` if one layer)."""
+        raw = {name: theta.to(torch.float64) for name, theta in self.parameters_.items()}
+        node_raw = {name[6:]: theta for name, theta in raw.items() if name.startswith("nodes.")}
+        nodes = as_capacity(node_raw, self.interactions, free_weights=self.free_weights)
+        means = self._as_inputs(self.concept_means_[None])[0]
+        if self.n_nodes is None:
+            return Nodes.unedited(nodes, means), None
+        second = "none" if self.interactions == "none" else "pairwise"
+        classes = as_capacity({"theta": raw["classes.theta"]}, second, free_weights=self.free_weights)
+        return Nodes.unedited(nodes, means), classes
+
+    # ------------------------------------------------------------------ prediction
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Node values ``(n, N)`` in [0, 1]."""
+        u = self._inputs(X)
+        values: np.ndarray = self._nodes.values(u).numpy()
+        return values
+
+    def class_scores(self, X: Any) -> np.ndarray:
+        """Outputs of the second layer ``(n, C)``, with the shift of a recalibration if there was one."""
+        u = self._inputs(X)
+        return self._score_nodes(self._nodes.values(u)).numpy() + self.class_shift_
+
+    def _score_nodes(self, values: Tensor) -> Tensor:
+        return values if self._classes is None else self._classes.integrate(values)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities ``(n, C)``: softmax of the class scores over the temperature."""
+        return torch.from_numpy(self.class_scores(X)).div(self.temperature).softmax(1).numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the highest score, ``(n,)``."""
+        scores = self.class_scores(X)
+        predicted: np.ndarray = self.classes_[scores.argmax(axis=1)]
+        return predicted
+
+    def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
+        """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""
+        check_choice("baseline", baseline, ("zero", "mean"))
+        u = self._inputs(X)
+        level = np.zeros_like(self.concept_means_) if baseline == "zero" else self.concept_means_
+        start = self._as_inputs(level[None])
+        values, origin = self._nodes.values(u), self._nodes.values(start)
+        if self._classes is None:
+            node_to_class = torch.diag_embed(values - origin)
+        else:
+            node_to_class = self._classes.local_shapley(values, origin)
+        return LocalExplanation(
+            concept_to_node=self._nodes.local_shapley(u, start).numpy(),
+            node_to_class=node_to_class.numpy(),
+            node_values=values.numpy(),
+            class_scores=self._score_nodes(values).numpy(),
+            node_baseline=origin[0].numpy(),
+            class_baseline=self._score_nodes(origin)[0].numpy(),
+            concepts=tuple(self.input_names_),
+            classes=tuple(self.classes_.tolist()),
+        )
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of :meth:`transform`: node0, node1, ...; without nodes, the classes."""
+        check_is_fitted(self)
+        names = self.classes_ if self.n_nodes is None else [f"node{n}" for n in range(self.n_nodes)]
+        return np.asarray([str(name) for name in names], dtype=object)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a folder, see :func:`choqolate.persistence.save`."""
+        from choqolate.persistence import save
+
+        save(self, path)
+
+    # ------------------------------------------------------------------ inputs
+
+    def _check_parameters(self) -> None:
+        if self.n_nodes is not None:
+            check_number("n_nodes", self.n_nodes, minimum=1, whole=True)
+        for name in ("epochs", "batch_size", "rank"):
+            check_number(name, getattr(self, name), minimum=1, whole=True)
+        for name in ("temperature", "learning_rate"):
+            check_number(name, getattr(self, name), minimum=0, strict=True)
+        check_number("l1", self.l1, minimum=0)
+        check_choice("interactions", self.interactions, INTERACTIONS)
+        check_choice("l1_on", self.l1_on, ("first", "all"))
+        check_choice("dtype", self.dtype, tuple(DTYPES))
+
+    def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_unique_columns(X)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+        check_classification_targets(y)
+        names = getattr(self, "feature_names_in_", None)
+        self.concepts_ = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
+        self._name_inputs()
+        check_finite(X, self.concepts_)
+        return X, y
+
+    def _name_inputs(self) -> None:
+        absences = [f"not {name}" for name in self.concepts_] if self.bipolar else []
+        self.input_names_ = self.concepts_ + absences
+
+    def _inputs(self, X: Any) -> Tensor:
+        """Raw scores to inputs of the first layer, ``(n, M)`` or ``(n, 2M)``, float64."""
+        check_is_fitted(self)
+        check_unique_columns(X)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        check_finite(X, self.concepts_)
+        return self._as_inputs(self._scale(X))
+
+    def _scale(self, X: np.ndarray) -> np.ndarray:
+        extent = self.score_max_ - self.score_min_
+        scaled = (X - self.score_min_) / np.where(extent > 0, extent, 1.0)
+        return np.where(extent > 0, np.clip(scaled, 0.0, 1.0), 0.0)
+
+    def _as_inputs(self, z: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.concatenate([z, 1 - z], axis=1) if self.bipolar else np.ascontiguousarray(z))
+
+
+def fit_runs(
+    X: Any, y: Any, seeds: Iterable[int], *, sample_weight: Any = None, **parameters: Any
+) -> list[ChoqolateClassifier]:
+    """Train one classifier for each seed, side by side in one pass over the data.
+
+    The features of the first layer do not depend on the run, so twenty runs cost as much as a few. A run is the same
+    as if it had been trained alone, up to rounding (in float64, to about 1e-10).
+
+    Args:
+        X: raw concept scores ``(n, M)``.
+        y: labels ``(n,)``.
+        seeds: the ``random_state`` of each run.
+        sample_weight: weights ``(n,)``.
+        **parameters: any other parameter of :class:`ChoqolateClassifier`.
+
+    >>> from sklearn.datasets import load_wine
+    >>> runs = fit_runs(*load_wine(return_X_y=True), seeds=range(3), n_nodes=4, epochs=2)
+    >>> [run.random_state for run in runs]
+    [0, 1, 2]
+    """
+    seeds = [int(seed) for seed in seeds]
+    if not seeds:
+        raise ChoqolateError("expected at least one seed, got none")
+    if "random_state" in parameters:
+        raise ChoqolateError("fit_runs takes the random states of its runs as seeds=..., not random_state")
+    prototype = ChoqolateClassifier(**parameters)
+    data = prototype._prepare(X, y, sample_weight)
+    together = _runs_at_once(prototype, data.inputs.shape[1])
+    runs: list[ChoqolateClassifier] = []
+    for start in range(0, len(seeds), together):
+        runs += copy.copy(prototype)._train(data, seeds[start : start + together])
+    for run, seed in zip(runs, seeds, strict=True):
+        run.random_state = seed
+    return runs
+
+
+def _runs_at_once(prototype: ChoqolateClassifier, n_inputs: int) -> int:
+    """How many runs fit side by side into the memory meant for them."""
+    width = prototype.n_nodes or len(prototype.classes_)
+    per_node = {"pairwise": n_inputs**2, "factored": (2 * prototype.rank + 1) * n_inputs, "none": n_inputs}
+    run_bytes = 6 * width * per_node[prototype.interactions] * DTYPES[prototype.dtype].itemsize
+    return max(1, _SIDE_BY_SIDE_BYTES // run_bytes)

@@ -1,0 +1,91 @@
+"""The network: concepts to nodes to classes, one run or many side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from choqolate.integral import Capacity, ChoquetLayer, FactoredCapacity
+from choqolate.integral.factored import SortedInputs
+
+
+class ChoqolateNetwork(nn.Module):
+    r"""Two Choquet layers, :math:`h_n = C^{(n)}(z)` and :math:`o_r = C_{out}^{(r)}(h)`, for R runs at once.
+
+    The first layer's features do not depend on the run, so the nodes of all runs are one layer of ``R * n_nodes``
+    integrals; the second layer is a stack of R. Runs share nothing but their inputs.
+
+    Args:
+        n_inputs: number of concepts M (twice that when their absence counts too).
+        n_nodes: number of nodes N; ``None`` connects the concepts to the classes directly.
+        n_classes: number of classes C.
+        seeds: one for each run; they decide its initial parameters.
+        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`. The second layer has few inputs and
+            is pairwise unless ``interactions="none"``.
+
+    >>> network = ChoqolateNetwork(5, 3, 2, seeds=[0, 1])
+    >>> network(torch.rand(10, 5)).shape
+    torch.Size([2, 10, 2])
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_nodes: int | None,
+        n_classes: int,
+        *,
+        seeds: Sequence[int],
+        interactions: str = "pairwise",
+        rank: int = 4,
+        free_weights: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.seeds, self.width = tuple(seeds), n_nodes or n_classes
+        options: dict[str, Any] = {"rank": rank, "free_weights": free_weights, "dtype": dtype}
+        self.nodes = ChoquetLayer(n_inputs, len(seeds) * self.width, interactions, **options)
+        self.classes: ChoquetLayer | None = None
+        if n_nodes is not None:
+            second = "none" if interactions == "none" else "pairwise"
+            self.classes = ChoquetLayer(n_nodes, n_classes, second, stack=len(seeds), **options)
+        for run, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            self.nodes.reset_parameters(generator, self._nodes_of(run))
+            if self.classes is not None:
+                self.classes.reset_parameters(generator, run)
+
+    def _nodes_of(self, run: int) -> slice:
+        return slice(run * self.width, (run + 1) * self.width)
+
+    def capacities(self) -> tuple[Capacity, Capacity | None]:
+        """The weights of both layers, to be used for the scores and the penalty of one step."""
+        return self.nodes.capacity(), None if self.classes is None else self.classes.capacity()
+
+    def scores(
+        self, u: Tensor, nodes: Capacity, classes: Capacity | None, presorted: SortedInputs | None = None
+    ) -> Tensor:
+        """Class scores ``(R, B, C)`` of inputs ``u (B, M)``."""
+        if presorted is not None and isinstance(nodes, FactoredCapacity):
+            values = nodes.integrate_sorted(u, presorted)
+        else:
+            values = nodes.integrate(u)
+        values = values.unflatten(1, (len(self.seeds), self.width)).transpose(0, 1)
+        return values if classes is None else classes.integrate(values)
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.scores(u, *self.capacities())
+
+    @torch.no_grad()
+    def node_attributions(self) -> Tensor:
+        """Shapley values ``(R, N, M)`` of the inputs in the nodes of each run."""
+        return self.nodes.shapley().unflatten(0, (len(self.seeds), self.width))
+
+    def parameters_of(self, run: int) -> dict[str, Tensor]:
+        """The unconstrained parameters of one run, as copies on the CPU."""
+        own = {f"nodes.{name}": theta[self._nodes_of(run)] for name, theta in self.nodes.named_parameters()}
+        if self.classes is not None:
+            own |= {f"classes.{name}": theta[run] for name, theta in self.classes.named_parameters()}
+        return {name: theta.detach().cpu().clone() for name, theta in own.items()}

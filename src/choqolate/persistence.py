@@ -1,0 +1,246 @@
+"""A fitted model as a folder: ``config.json`` to read, ``model.safetensors`` for the numbers. Nothing is executed.
+
+A save replaces an older model in one step: the new numbers are written beside the old ones, then ``config.json``, which
+names their checksum, is put in place by a rename, then the numbers take their name. A reader finds the old model or the
+new one, whenever the power goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as tensor_bytes
+from sklearn.utils.validation import check_is_fitted
+
+from choqolate.classifier import ChoqolateClassifier
+from choqolate.errors import ChoqolateError
+from choqolate.integral.layer import raw_shapes
+from choqolate.removal import MODES, Edit
+from choqolate.validation import find_concepts, listed
+
+FORMAT = "choqolate-model"
+FORMAT_VERSION = 1
+CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
+
+
+def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
+    """Write a fitted classifier, its edits included, to a folder (made if missing).
+
+    Raises:
+        ChoqolateError: if the folder is a file, or holds a ``config.json`` that is not a model's.
+    """
+    check_is_fitted(classifier)
+    folder = Path(path)
+    _check_target(folder)
+    tensors = {name: theta.contiguous() for name, theta in classifier.parameters_.items()}
+    for name in ("score_min_", "score_max_", "concept_means_", "label_shares_", "class_shift_"):
+        tensors[name.rstrip("_")] = torch.from_numpy(getattr(classifier, name).copy())
+    for name, values in classifier.history_.items():
+        tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
+    numbers = tensor_bytes(tensors)
+    config = _config(classifier) | {"sha256": hashlib.sha256(numbers).hexdigest()}
+    text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / NEXT_TENSORS, numbers)
+    _write(folder / CONFIG, text.encode())
+    os.replace(folder / NEXT_TENSORS, folder / TENSORS)
+    _sync(folder)
+
+
+def load(path: str | PathLike[str]) -> ChoqolateClassifier:
+    """Read a classifier that :func:`save` wrote.
+
+    Raises:
+        ChoqolateError: if the folder is no model, is damaged, or comes from a newer version.
+    """
+    folder = Path(path)
+    try:
+        config = json.loads((folder / CONFIG).read_bytes())
+    except FileNotFoundError as error:
+        raise ChoqolateError(
+            f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ChoqolateError(f"{folder / CONFIG} cannot be read ({error}): save the model again") from error
+    try:
+        _check_format(config)
+        tensors = _read_numbers(folder, config["sha256"])
+        return _rebuild(config, tensors)
+    except ChoqolateError as error:
+        raise ChoqolateError(f"{folder} is not a model that can be loaded: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ChoqolateError(
+            f"{folder} is not a model that can be loaded: {CONFIG} is incomplete or damaged "
+            f"({type(error).__name__}: {error}); save the model again"
+        ) from error
+
+
+def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
+    from choqolate import __version__
+
+    parameters = classifier.get_params()
+    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
+        parameters["random_state"] = None
+    if isinstance(parameters["class_weight"], dict):
+        parameters["class_weight"] = [[_plain(key), float(value)] for key, value in parameters["class_weight"].items()]
+    history = classifier.history_
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "choqolate_version": __version__,
+        "concepts": list(classifier.concepts_),
+        "named_concepts": hasattr(classifier, "feature_names_in_"),
+        "classes": [_plain(label) for label in classifier.classes_.tolist()],
+        "class_dtype": classifier.classes_.dtype.str,
+        "hyperparameters": {name: _plain(value) for name, value in parameters.items()},
+        "edits": [
+            {"concepts": list(edit.concepts), "nodes": edit.nodes and list(edit.nodes), "mode": edit.mode}
+            for edit in classifier.edits_
+        ],
+        "training": {
+            "epochs": len(history["loss"]),
+            "final_loss": float(history["loss"][-1]),
+            "final_accuracy": float(history["accuracy"][-1]),
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (str, int, float, bool, list, type(None))):
+        raise ChoqolateError(f"expected labels and parameters that are text or numbers, got {value!r}")
+    return value
+
+
+def _check_target(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ChoqolateError(f"expected a folder to save the model to, {folder} is a file: choose another path")
+    config = folder / CONFIG
+    if config.exists():
+        try:
+            ours = json.loads(config.read_bytes()).get("format") == FORMAT
+        except (ValueError, AttributeError):
+            ours = False
+        if not ours:
+            raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
+
+
+def _check_format(config: Any) -> None:
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise ChoqolateError(f"expected {CONFIG} to say format {FORMAT!r}")
+    version = config.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ChoqolateError(
+            f"it has format version {version!r}, this choqolate reads version {FORMAT_VERSION}: "
+            "upgrade choqolate, or save the model again with this version"
+        )
+
+
+def _read_numbers(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
+    for name in (TENSORS, NEXT_TENSORS):  # the second, where a save was cut short after its config was in place
+        try:
+            numbers = (folder / name).read_bytes()
+        except FileNotFoundError:
+            continue
+        if hashlib.sha256(numbers).hexdigest() == checksum:
+            try:
+                return read_tensors(numbers)
+            except SafetensorError as error:
+                raise ChoqolateError(f"{name} is not a safetensors file ({error})") from error
+    if not (folder / TENSORS).exists():
+        raise ChoqolateError(f"{TENSORS} is missing: copy the whole folder")
+    raise ChoqolateError(f"{TENSORS} is truncated or not the one that {CONFIG} names: copy the folder again")
+
+
+def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ChoqolateClassifier:
+    parameters = dict(config["hyperparameters"])
+    if isinstance(parameters["class_weight"], list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
+    classifier = ChoqolateClassifier(**parameters)
+    classifier._check_parameters()
+    classifier.concepts_ = [str(name) for name in config["concepts"]]
+    classifier._name_inputs()
+    classifier.n_features_in_ = len(classifier.concepts_)
+    if config["named_concepts"]:
+        classifier.feature_names_in_ = np.array(classifier.concepts_, dtype=object)
+    classifier.classes_ = _class_labels(config["classes"], config["class_dtype"])
+    _check_numbers(classifier, tensors)
+    for name in ("score_min", "score_max", "concept_means", "label_shares"):
+        setattr(classifier, f"{name}_", tensors[name].numpy())
+    classifier.history_ = {
+        n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
+    }
+    classifier._set_parameters({n: t for n, t in tensors.items() if n.startswith(("nodes.", "classes."))})
+    classifier.edits_ = tuple(_edit(entry, classifier) for entry in config["edits"])
+    classifier.class_shift_ = tensors["class_shift"].numpy()
+    return classifier._finish_edit(None)
+
+
+def _class_labels(labels: list[Any], dtype: str) -> np.ndarray:
+    if not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO" or len(labels) < 2:
+        raise ChoqolateError(f"expected at least two text or number classes, found {labels!r} of type {dtype!r}")
+    return np.array(labels, dtype=dtype)
+
+
+def _edit(entry: dict[str, Any], classifier: ChoqolateClassifier) -> Edit:
+    if entry["mode"] not in MODES:
+        raise ChoqolateError(f"it was edited with mode {entry['mode']!r}, known are {', '.join(MODES)}")
+    find_concepts(entry["concepts"], classifier.concepts_)
+    return Edit(tuple(entry["concepts"]), classifier._check_nodes(entry["nodes"]), entry["mode"])
+
+
+def _check_numbers(classifier: ChoqolateClassifier, tensors: dict[str, torch.Tensor]) -> None:
+    """Every array is there, has the shape that the config implies, and is finite."""
+    n_concepts, n_classes = len(classifier.concepts_), len(classifier.classes_)
+    width, rank = classifier.n_nodes or n_classes, classifier.rank
+    first = raw_shapes(len(classifier.input_names_), width, classifier.interactions, rank)
+    expected: dict[str, tuple[int, ...]] = {f"nodes.{name}": shape for name, shape in first.items()}
+    if classifier.n_nodes is not None:
+        second = raw_shapes(width, n_classes, "none" if classifier.interactions == "none" else "pairwise", rank)
+        expected |= {f"classes.{name}": shape for name, shape in second.items()}
+    expected |= dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
+    expected |= dict.fromkeys(("label_shares", "class_shift"), (n_classes,))
+    missing = sorted(expected.keys() - tensors.keys())
+    if missing:
+        raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
+    for name, shape in expected.items():
+        if tuple(tensors[name].shape) != shape:
+            raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
+        if not tensors[name].isfinite().all():
+            raise ChoqolateError(f"{name} holds numbers that are not finite")
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write under a temporary name, flush to the disk, rename."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(target.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Make renames in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import choqolate as cq
+
+
+def test_public_names_are_these():
+    assert sorted(cq.__all__) == [
+        "ChoqolateClassifier",
+        "ChoqolateError",
+        "ChoqolateWarning",
+        "ChoquetLayer",
+        "__version__",
+        "canonical_form",
+        "capacity_table",
+        "choquet",
+        "fit_runs",
+        "interaction_indices",
+        "load",
+        "local_shapley_values",
+        "metrics",
+        "moebius_transform",
+        "shapley_values",
+    ]
+    assert all(hasattr(cq, name) for name in cq.__all__)
+    assert dir(cq) == sorted(cq.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = cq.nothing
+
+
+@pytest.mark.parametrize(
+    ("statement", "not_loaded"),
+    [
+        ("import choqolate", ["torch", "sklearn", "pandas", "transformers", "matplotlib"]),
+        ("import choqolate.cli", ["torch", "sklearn", "pandas", "scipy", "numpy"]),
+        ("import choqolate; choqolate.ChoqolateClassifier", ["matplotlib", "transformers", "rich"]),
+    ],
+)
+def test_heavy_packages_are_loaded_where_they_are_used(statement, not_loaded):
+    script = f"{statement}\nimport sys\nprint([name for name in {not_loaded} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

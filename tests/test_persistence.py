@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import choqolate as cq
+from tests.data import bird_scores
+
+
+@pytest.fixture(scope="module")
+def birds():
+    return bird_scores(80)
+
+
+@pytest.fixture(scope="module")
+def model(birds):
+    X, y, _ = birds
+    return cq.ChoqolateClassifier(n_nodes=3, epochs=3).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_nodes": None, "random_state": 4},
+        {"interactions": "factored", "rank": 3, "track": True},
+        {"interactions": "none", "free_weights": True},
+        {"bipolar": True, "class_weight": {"landbird": 1.0, "waterbird": 2.5}, "dtype": "float64"},
+        {"class_weight": "balanced", "random_state": np.random.RandomState(1)},
+    ],
+)
+def test_a_loaded_model_is_the_saved_one(tmp_path, birds, options):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(**{"n_nodes": 3, "epochs": 3} | options).fit(X, y)
+    model.save(tmp_path / "model")
+    assert sorted(os.listdir(tmp_path / "model")) == ["config.json", "model.safetensors"]
+    back = cq.load(tmp_path / "model")
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.node_attributions_, model.node_attributions_)
+    np.testing.assert_array_equal(back.class_attributions_, model.class_attributions_)
+    assert back.history_.keys() == model.history_.keys()
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(back.history_[name], values)
+    same = set(model.get_params()) - ({"random_state"} if not isinstance(model.random_state, int) else set())
+    assert all(back.get_params()[name] == model.get_params()[name] for name in same)
+    assert list(back.feature_names_in_) == list(model.feature_names_in_)
+    np.testing.assert_array_equal(back.classes_, model.classes_)
+    assert back.fit(X, y).score(X, y) > 0
+
+
+@pytest.mark.parametrize("mode", ["rescale", "canonical", "impute"])
+def test_edits_are_saved_and_can_be_undone_after_loading(tmp_path, birds, model, mode):
+    X, _, _ = birds
+    edited = model.remove_concepts(["sea"], mode=mode, recalibrate=X).remove_concepts("crest", nodes=[1])
+    edited.save(tmp_path)
+    back = cq.load(tmp_path)
+    np.testing.assert_array_equal(back.predict_proba(X), edited.predict_proba(X))
+    np.testing.assert_array_equal(back.removal_.mass_lost, edited.removal_.mass_lost)
+    assert back.removal_.edits == edited.removal_.edits
+    np.testing.assert_array_equal(back.restore().predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.restore("crest").predict_proba(X), edited.restore("crest").predict_proba(X))
+
+
+def test_the_config_is_readable(tmp_path, model):
+    model.remove_concepts("sea").save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["format_version"] == 1
+    assert config["concepts"] == model.concepts_
+    assert config["classes"] == ["landbird", "waterbird"]
+    assert config["hyperparameters"]["temperature"] == 0.005
+    assert config["edits"] == [{"concepts": ["sea"], "nodes": None, "mode": "rescale"}]
+    assert config["training"]["epochs"] == 3
+
+
+@pytest.mark.parametrize("labels", [[3, 7], [True, False], [0.0, 2.0], ["ü", "\U0001f426"]])
+def test_labels_keep_their_type(tmp_path, birds, labels):
+    X, _, _ = birds
+    y = np.array(labels)[np.arange(80) % 2]
+    cq.ChoqolateClassifier(epochs=1).fit(X.to_numpy(), y).save(tmp_path)
+    back = cq.load(tmp_path)
+    assert back.classes_.dtype == y.dtype
+    assert sorted(back.classes_.tolist()) == sorted(labels)
+    assert back.concepts_ == [f"x{j}" for j in range(6)]
+    assert not hasattr(back, "feature_names_in_")
+
+
+def test_saving_again_replaces_and_leaves_other_files_alone(tmp_path, model):
+    (tmp_path / "notes.txt").write_text("mine")
+    model.save(tmp_path)
+    model.remove_concepts("sea").save(tmp_path)
+    assert cq.load(tmp_path).removal_.concepts == ("sea",)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "model.safetensors", "notes.txt"]
+
+
+def test_a_kill_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path, birds, model):
+    X, _, _ = birds
+    versions = [model, model.remove_concepts("sea")]
+    expected = [version.predict_proba(X) for version in versions]
+    folder = tmp_path / "model"
+    versions[0].save(folder)
+    seen = set()
+    rng = random.Random(0)
+    for _ in range(30):
+        child = os.fork()
+        if child == 0:
+            while True:
+                for version in versions:
+                    version.save(folder)
+        time.sleep(rng.uniform(0.005, 0.06))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        found = cq.load(folder).predict_proba(X)
+        matches = [index for index, wanted in enumerate(expected) if np.array_equal(found, wanted)]
+        assert matches
+        seen.update(matches)
+    assert seen == {0, 1}
+
+
+def test_a_save_cut_short_after_its_config_is_still_found(tmp_path, birds, model):
+    X, _, _ = birds
+    model.save(tmp_path / "old")
+    edited = model.remove_concepts("sea")
+    edited.save(tmp_path / "new")
+    (tmp_path / "old" / "config.json").write_bytes((tmp_path / "new" / "config.json").read_bytes())
+    numbers = (tmp_path / "new" / "model.safetensors").read_bytes()
+    (tmp_path / "old" / "model.safetensors").write_bytes(b"an older model's numbers")
+    (tmp_path / "old" / "model.safetensors.next").write_bytes(numbers)
+    np.testing.assert_array_equal(cq.load(tmp_path / "old").predict_proba(X), edited.predict_proba(X))
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def change_numbers(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+    numbers = (folder / "model.safetensors").read_bytes()
+    change_config(folder, sha256=hashlib.sha256(numbers).hexdigest())
+
+
+class Trap:
+    """What would run if anything here were unpickled."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.marker),))
+
+
+def hyperparameters(**changes):
+    return cq.ChoqolateClassifier(n_nodes=3, epochs=3).get_params() | changes
+
+
+DAMAGE = {
+    "config.json is missing": (lambda f: (f / "config.json").unlink(), "expected a model folder with config.json"),
+    "config.json is empty": (lambda f: (f / "config.json").write_text(""), "cannot be read"),
+    "config.json is not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
+    "config.json is a deep nest": (lambda f: (f / "config.json").write_text("[" * 100_000), "cannot be read"),
+    "config.json is a list": (lambda f: (f / "config.json").write_text("[]"), "expected config.json to say format"),
+    "config.json is another program's": (lambda f: (f / "config.json").write_text('{"a": 1}'), "to say format"),
+    "from a newer version": (lambda f: change_config(f, format_version=99), "format version 99.*upgrade"),
+    "no concepts": (lambda f: change_config(f, concepts=None), "incomplete or damaged"),
+    "too few concepts": (lambda f: change_config(f, concepts=["a"]), "expected nodes.theta of shape"),
+    "classes of a strange type": (lambda f: change_config(f, class_dtype="V8"), "text or number classes"),
+    "classes that are objects": (lambda f: change_config(f, class_dtype="datetime64[s]"), "text or number classes"),
+    "unknown hyperparameter": (
+        lambda f: change_config(f, hyperparameters=hyperparameters(evil=1)),
+        "incomplete or damaged.*evil",
+    ),
+    "impossible hyperparameter": (
+        lambda f: change_config(f, hyperparameters=hyperparameters(temperature=-1)),
+        "temperature",
+    ),
+    "edit of an unknown concept": (
+        lambda f: change_config(f, edits=[{"concepts": ["moon"], "nodes": None, "mode": "rescale"}]),
+        "moon",
+    ),
+    "edit of an unknown kind": (
+        lambda f: change_config(f, edits=[{"concepts": ["sea"], "nodes": None, "mode": "x"}]),
+        "mode 'x'",
+    ),
+    "edits without nodes": (lambda f: change_config(f, edits=[{}]), "incomplete or damaged"),
+    "no checksum": (lambda f: change_config(f, sha256=None), "truncated or not the one"),
+    "numbers are missing": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
+    "numbers are truncated": (
+        lambda f: os.truncate(f / "model.safetensors", 100),
+        "truncated or not the one that config.json names",
+    ),
+    "one array is missing": (lambda f: change_numbers(f, lambda t: t.pop("score_min")), "has no 'score_min'"),
+    "one array is too long": (
+        lambda f: change_numbers(f, lambda t: t.update(class_shift=np.zeros(9))),
+        r"class_shift of shape \(2,\)",
+    ),
+    "one number is not finite": (
+        lambda f: change_numbers(f, lambda t: t["nodes.theta"].fill(np.nan)),
+        "nodes.theta holds numbers that are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_an_error_that_says_so(tmp_path, model, kind):
+    damage, message = DAMAGE[kind]
+    model.save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(cq.ChoqolateError, match=message):
+        cq.load(tmp_path)
+
+
+def test_nothing_in_a_folder_is_executed(tmp_path, model):
+    folder, marker = tmp_path / "model", tmp_path / "executed"
+    model.save(folder)
+    trap = pickle.dumps(Trap(marker))
+    (folder / "model.safetensors").write_bytes(trap)
+    change_config(folder, sha256=hashlib.sha256(trap).hexdigest())
+    with pytest.raises(cq.ChoqolateError, match="not a safetensors file"):
+        cq.load(folder)
+    assert not marker.exists()
+
+
+def test_a_save_does_not_overwrite_what_is_not_a_model(tmp_path, model):
+    (tmp_path / "config.json").write_text('{"mine": true}')
+    with pytest.raises(cq.ChoqolateError, match="not a model's and would be overwritten"):
+        model.save(tmp_path)
+    assert (tmp_path / "config.json").read_text() == '{"mine": true}'
+    with pytest.raises(cq.ChoqolateError, match="is a file: choose another path"):
+        model.save(tmp_path / "config.json")
