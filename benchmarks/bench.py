@@ -1,0 +1,185 @@
+"""Speed and memory as ratios, both sides measured in turns in one run: ``make bench``.
+
+The other side is the obvious PyTorch implementation in obvious.py. Everything runs with the number of threads that
+PyTorch takes by default. ``--only layer,memory,fit,runs,factored`` picks sections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from obvious import ObviousLayer
+from obvious import fit as obvious_fit
+from rich.console import Console
+from rich.table import Table
+
+import choqolate as cq
+
+BATCH, NODES = 512, 8
+CUB_ROWS, CUB_CONCEPTS, CUB_CLASSES = 5994, 225, 200
+
+
+def seconds(task: Callable[[], object]) -> float:
+    """Time of one call."""
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start
+
+
+def side_by_side(ours: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float, float]:
+    """Median times of both, and the median of the ratios of neighbouring rounds."""
+    ours(), other()
+    pairs = [(seconds(ours), seconds(other)) for _ in range(rounds)]
+    mine, its = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return mine, its, statistics.median(b / a for a, b in pairs)
+
+
+def layer_step(layer: torch.nn.Module, u: torch.Tensor) -> Callable[[], None]:
+    """A forward and a backward pass, softmax of the weights included."""
+
+    def step() -> None:
+        layer.zero_grad()
+        out = layer(u)
+        (out[0] if isinstance(out, tuple) else out).square().sum().backward()
+
+    return step
+
+
+def bench_layer() -> list[tuple[str, ...]]:
+    """Forward + backward with softmax, batch 512, 8 nodes."""
+    rows = []
+    for concepts, target, rounds in ((226, 9.0, 15), (80, 3.0, 60), (39, 1.0, 150)):
+        u = torch.rand(BATCH, concepts)
+        ours = layer_step(cq.ChoquetLayer(concepts, NODES), u)
+        other = layer_step(ObviousLayer(concepts, NODES), u)
+        mine, its, ratio = side_by_side(ours, other, rounds)
+        rows.append(
+            (
+                f"layer, {concepts} concepts",
+                f"{1e3 * mine:.1f} ms",
+                f"{1e3 * its:.1f} ms",
+                f"{ratio:.1f} x",
+                f">= {target:g} x",
+            )
+        )
+    return rows
+
+
+def peak_in_child(task: str) -> float:
+    """MiB that a task adds to the peak of a fresh process."""
+    done = subprocess.run([sys.executable, __file__, "--peak", task], capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def peak_of(task: str) -> float:
+    """MiB that a task adds to the peak of this process."""
+    u = torch.rand(BATCH, 512)
+    if task == "factored":
+        X = np.random.default_rng(0).random((2000, 20_000), dtype=np.float32)
+        y = np.arange(2000) % 10
+        run: Callable[[], object] = lambda: cq.ChoqolateClassifier(interactions="factored", epochs=1).fit(X, y)  # noqa: E731
+    else:
+        layer = cq.ChoquetLayer(512, NODES) if task == "ours" else ObviousLayer(512, NODES)
+        run = layer_step(layer, u)
+    layer_step(cq.ChoquetLayer(20, 2), torch.rand(8, 20))()  # libraries and threads are up
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def bench_memory() -> list[tuple[str, ...]]:
+    """Peak memory of one forward + backward at 512 concepts."""
+    mine, its = peak_in_child("ours"), peak_in_child("obvious")
+    return [("peak memory, 512 concepts", f"{mine:.0f} MiB", f"{its:.0f} MiB", f"{its / mine:.1f} x", ">= 10 x")]
+
+
+def cub_sized() -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores and labels of the size of CUB-200-2011's training set."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(CUB_ROWS) % CUB_CLASSES
+    prototypes = torch.rand(CUB_CLASSES, CUB_CONCEPTS, generator=generator)
+    return prototypes[y] + 0.3 * torch.rand(CUB_ROWS, CUB_CONCEPTS, generator=generator), y
+
+
+def bench_fit(epochs: int) -> list[tuple[str, ...]]:
+    """A whole fit at CUB's size, against the same loop with obvious layers."""
+    X, y = cub_sized()
+    mine, its, ratio = side_by_side(
+        lambda: cq.ChoqolateClassifier(epochs=epochs).fit(X.numpy(), y.numpy()),
+        lambda: obvious_fit(X, y, CUB_CLASSES, epochs=epochs),
+        rounds=3,
+    )
+    return [(f"fit, CUB's size, {epochs} epochs", f"{mine:.1f} s", f"{its:.1f} s", f"{ratio:.1f} x", ">= 6 x")]
+
+
+def bench_runs(epochs: int) -> list[tuple[str, ...]]:
+    """20 runs side by side against twenty times the obvious loop (measured once a round)."""
+    X, y = cub_sized()
+    mine, its, ratio = side_by_side(
+        lambda: cq.fit_runs(X.numpy(), y.numpy(), seeds=range(20), epochs=epochs),
+        lambda: obvious_fit(X, y, CUB_CLASSES, epochs=epochs),
+        rounds=3,
+    )
+    name = f"fit_runs, 20 seeds, {epochs} epochs"
+    return [(name, f"{mine:.1f} s", f"20 x {its:.1f} s", f"{20 * ratio:.1f} x", ">= 15 x")]
+
+
+def bench_factored() -> list[tuple[str, ...]]:
+    """Cost of doubling the vocabulary, and the peak of a large one."""
+    rows = []
+    sizes = [1000 * 2**k for k in range(6)]
+    steps = [layer_step(cq.ChoquetLayer(size, NODES, "factored"), torch.rand(64, size)) for size in sizes]
+    for step in steps:
+        step()
+    rounds = [[seconds(step) for step in steps] for _ in range(5)]
+    medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    for index in range(1, len(sizes)):
+        growth = statistics.median(times[index] / times[index - 1] for times in rounds)
+        name = f"factored, {sizes[index - 1]:,} to {sizes[index]:,} concepts"
+        before, after = (f"{1e3 * medians[k]:.0f} ms" for k in (index - 1, index))
+        rows.append((name, after, before, f"{growth:.2f} x", "<= 2.3 x"))
+    peak = peak_in_child("factored")
+    rows.append(("factored, 20,000 concepts x 2,000 rows, peak", f"{peak / 1024:.2f} GiB", "", "", "<= 3 GB"))
+    return rows
+
+
+def main() -> None:
+    """Measure the chosen sections and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="layer,memory,fit,runs,factored")
+    parser.add_argument("--epochs", type=int, default=5, help="length of the measured fits (the paper's is 100)")
+    parser.add_argument("--peak", choices=["ours", "obvious", "factored"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peak:
+        print(json.dumps(peak_of(arguments.peak)))
+        return
+    sections = {
+        "layer": bench_layer,
+        "memory": bench_memory,
+        "fit": lambda: bench_fit(arguments.epochs),
+        "runs": lambda: bench_runs(arguments.epochs),
+        "factored": bench_factored,
+    }
+    console = Console()
+    table = Table("", "ours", "other side", "ratio", "to reach", title=f"batch {BATCH}, {NODES} nodes, float32")
+    with console.status("measuring") as status:
+        for name in arguments.only.split(","):
+            status.update(f"measuring: {name}")
+            for row in sections[name]():
+                table.add_row(*row)
+    console.print(table)
+    console.print(f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+
+
+if __name__ == "__main__":
+    main()
