@@ -66,17 +66,18 @@ class ChoqolateNetwork(nn.Module):
 
     def scores(
         self, u: Tensor, nodes: Capacity, classes: Capacity | None, presorted: SortedInputs | None = None
-    ) -> Tensor:
-        """Class scores ``(R, B, C)`` of inputs ``u (B, M)``."""
+    ) -> tuple[Tensor, Tensor]:
+        """Class scores ``(R, B, C)`` of inputs ``u (B, M)``, and the nodes' interaction mass ``(R, N)``."""
         if presorted is not None and isinstance(nodes, FactoredCapacity):
-            values = nodes.integrate_sorted(u, presorted)
+            values, mass = nodes.integrate_sorted(u, presorted), nodes.interaction_mass()
         else:
-            values = nodes.integrate(u)
-        values = values.unflatten(1, (len(self.seeds), self.width)).transpose(0, 1)
-        return values if classes is None else classes.integrate(values)
+            values, mass = nodes.integrate_with_mass(u)
+        runs = (len(self.seeds), self.width)
+        values, mass = values.unflatten(1, runs).transpose(0, 1), mass.unflatten(0, runs)
+        return values if classes is None else classes.integrate(values), mass
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.scores(u, *self.capacities())
+        return self.scores(u, *self.capacities())[0]
 
     @torch.no_grad()
     def node_attributions(self) -> Tensor:

@@ -39,19 +39,20 @@ class Objective:
         losses = F.cross_entropy(logits, targets.repeat(n_runs), reduction="none")
         return (losses.view(n_runs, n_rows) * weights).mean(1)
 
-    def penalty(self, nodes: Capacity, classes: Capacity | None, n_runs: int) -> Tensor:
-        """The l1 term of each run ``(R,)``."""
-        total = _l1_norm(nodes, self.l1_on == "all").view(n_runs, -1).sum(1)
-        if self.l1_on == "all" and classes is not None:
-            total = total + _l1_norm(classes, True).view(n_runs, -1).sum(1)
+    def penalty(self, node_mass: Tensor, nodes: Capacity, classes: Capacity | None) -> Tensor:
+        """The l1 term of each run ``(R,)``, from the nodes' interaction mass ``(R, N)``."""
+        total = node_mass.sum(1)
+        if self.l1_on == "all":
+            total = total + _singles_norm(nodes).view_as(node_mass).sum(1)
+            if classes is not None:
+                total = total + (classes.interaction_mass() + _singles_norm(classes)).sum(1)
         return self.l1 * total
 
 
-def _l1_norm(capacity: Capacity, everything: bool) -> Tensor:
-    norm = capacity.interaction_mass()
-    if everything and getattr(capacity, "free", False):  # on the simplex the weights a would add a constant
-        norm = norm + capacity.singles().abs().sum(-1)
-    return norm
+def _singles_norm(capacity: Capacity) -> Tensor:
+    """The l1 norm of the weights a of each node, where it is not a constant less the interaction mass."""
+    singles = capacity.singles()
+    return singles.abs().sum(-1) if getattr(capacity, "free", False) else singles.new_zeros(singles.shape[:-1])
 
 
 @dataclass
@@ -108,10 +109,11 @@ def train(
         for batch in rows.to(inputs.device).split(batch_size):
             u, y = inputs[batch], targets[batch]
             nodes, classes = network.capacities()
-            scores = network.scores(u, nodes, classes, presorted[batch] if presorted is not None else None)
+            presort = presorted[batch] if presorted is not None else None
+            scores, node_mass = network.scores(u, nodes, classes, presort)
             losses = objective.fit_term(scores, y, weights[batch])
             if objective.l1:
-                losses = losses + objective.penalty(nodes, classes, n_runs)
+                losses = losses + objective.penalty(node_mass, nodes, classes)
             optimizer.zero_grad()
             losses.sum().backward()  # runs share no parameter, so the sum leaves each its own gradient
             optimizer.step()

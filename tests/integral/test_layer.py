@@ -61,6 +61,19 @@ def test_gradients_of_all_parameters_and_of_the_input(interactions):
     assert torch.autograd.gradcheck(run, (u, *values), fast_mode=True)
 
 
+@pytest.mark.parametrize("interactions", FORMS)
+def test_values_and_interaction_mass_at_once_have_the_gradients_of_both(interactions):
+    layer, u = a_layer(interactions, n_inputs=30), torch.rand(7, 30, dtype=torch.float64)
+    values, mass = layer.capacity().integrate_with_mass(u)
+    a, b, c = layer.weights()
+    torch.testing.assert_close(mass, b.sum(1) + c.sum(1))
+    slope, price = torch.rand(7, 3).double(), torch.rand(3).double()
+    at_once = torch.autograd.grad((values * slope).sum() + (mass * price).sum(), list(layer.parameters()))
+    written_out = (cq.choquet(u, a, b, c) * slope).sum() + ((b + c).sum(1) * price).sum()
+    for mine, its in zip(at_once, torch.autograd.grad(written_out, list(layer.parameters()), allow_unused=True), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-8, atol=1e-12)
+
+
 def features(u: torch.Tensor) -> torch.Tensor:
     """phi(u) of Eq. (5): coordinates, minima, maxima."""
     j, l = torch.triu_indices(len(u), len(u), 1)

@@ -27,9 +27,8 @@ def direct(u: torch.Tensor, a, b, c) -> torch.Tensor:
 @pytest.fixture(params=["as shipped", "tiny blocks, tiles and four threads"])
 def blocking(request, monkeypatch):
     if request.param != "as shipped":
-        monkeypatch.setattr(kernel, "_MAX_BLOCK_ROWS", 3)
-        monkeypatch.setattr(kernel, "_TILE", 4)
-        monkeypatch.setattr(kernel, "_PARALLEL_FROM", 0)
+        monkeypatch.setattr(kernel, "_CPU_WORKSPACE", 200)
+        monkeypatch.setattr(kernel, "_CHUNK", 4)
         threads = torch.get_num_threads()
         torch.set_num_threads(4)
         yield

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag, pad
 
 from choqolate.integral.capacity import Capacity
-from choqolate.integral.kernel import _workers
+from choqolate.integral.threads import on_one_core_each
 
 _WORKSPACE = 3 << 19  # numbers in the largest buffer of a thread: 6 MB in single precision
 _ROWS = 2
@@ -431,4 +431,4 @@ def _on_all_cores(task: Callable[[slice], T], u: Tensor, width: int = 1) -> list
     if u.device.type != "cpu" or n_workers <= 1 or u.numel() * width < _PARALLEL_FROM:
         return [task(slice(0, n_rows))]
     bounds = pairwise(n_rows * worker // n_workers for worker in range(n_workers + 1))
-    return _workers.map(lambda share: task(slice(*share[0])), [[bound] for bound in bounds])
+    return on_one_core_each(lambda bound: task(slice(*bound)), list(bounds))

@@ -7,66 +7,36 @@ The ``M + 2 M(M-1)/2 = M^2`` weights of a node fill an ``M x M`` matrix ``w`` ex
 
 and the features are made block by block, some rows j of the matrix at a time, used for one matrix product, and
 forgotten; the backward pass makes them again.
+
+The batch is cut into tiles. With few nodes one matrix product is too thin to be split among threads, but the products of
+several tiles can run side by side.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Feature values held at a time. On a CPU they should stay in the last-level cache; a GPU wants large launches.
-_CPU_WORKSPACE = 1 << 20
-_GPU_WORKSPACE = 1 << 25
-_TILE = 512  # rows of the batch at a time
-_MAX_BLOCK_ROWS = 32  # the lower triangle inside a block is wasted work
-_PARALLEL_FROM = 1 << 20  # features in all; below this, threads cost more than they bring
-
-T = TypeVar("T")
+# Features held at a time: a CPU's should stay in its cache, a GPU wants large launches.
+_CPU_WORKSPACE = 1 << 21
+_GPU_WORKSPACE = 1 << 26
+_MOST_ROWS = 64  # of a block
+_CHUNK = 512  # rows of the batch at a time
 
 
-class _Workers:
-    """A thread pool whose threads each run PyTorch operations on one core.
+class _Block(NamedTuple):
+    """Rows start..stop of the matrix, from column start on: the lower triangle inside is wasted work."""
 
-    The products here are too thin for PyTorch to split well; whole blocks side by side are faster than one block on all
-    cores. The number of intra-operation threads of the calling program stays as it was.
-    """
+    start: int
+    stop: int
 
-    def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
-        self._size = 0
-
-    def map(
-        self, task: Callable[[Sequence[tuple[int, int]]], T], shares: Sequence[Sequence[tuple[int, int]]]
-    ) -> list[T]:
-        if self._pool is None or self._size < len(shares):
-            self._start(len(shares))
-        assert self._pool is not None
-        return list(self._pool.map(task, shares))
-
-    def _start(self, size: int) -> None:
-        threads = torch.get_num_threads()
-        if self._pool is not None:
-            self._pool.shutdown()
-        self._pool, self._size = (
-            ThreadPoolExecutor(size, "choquet", initializer=torch.set_num_threads, initargs=(1,)),
-            size,
-        )
-        list(self._pool.map(lambda _: None, range(size)))
-        torch.set_num_threads(threads)
-
-    def forget(self) -> None:
-        self._pool = None
-
-
-_workers = _Workers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_workers.forget)
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
 
 
 def blocked_integral(u: Tensor, w: Tensor) -> Tensor:
@@ -75,139 +45,164 @@ def blocked_integral(u: Tensor, w: Tensor) -> Tensor:
     return values
 
 
+def blocked_softmax_integral(u: Tensor, theta: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Values ``(B, N)`` and interaction mass ``(N,)`` where ``w`` is the softmax of ``theta``, both ``(N, M, M)``.
+
+    The gradient goes to ``theta`` at once, in the form of Proposition 1 of the paper:
+    :math:`w_i \sum_b g_b (\phi_i(u_b) - C(u_b))`, which takes one pass over the weights instead of five.
+    """
+    values: Tensor
+    mass: Tensor
+    values, mass = _BlockedSoftmaxIntegral.apply(u, theta, w.detach())
+    return values, mass
+
+
 class _BlockedIntegral(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, w: Tensor) -> Tensor:
         ctx.save_for_backward(u, w)
-        ut, w = u.detach().T.contiguous(), w.detach()  # other threads do not know that gradients are off
-
-        def integrate(blocks: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-            out = w.new_zeros(w.shape[0], ut.shape[1])
-            linear = w.new_zeros(w.shape[:2])
-            features = _Features(ut, blocks)
-            for start, stop in blocks:
-                pair = _moebius_block(w, start, stop, linear).flatten(1)
-                for rows, feature in features.of(start, stop):
-                    out[:, rows].addmm_(pair, feature)
-            return out, linear
-
-        outs, linears = zip(*_on_all_cores(integrate, ut), strict=True)
-        return _total(outs).addmm_(_total(linears), ut).T
+        return _integrate(u, w)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        u, w = (saved.detach() for saved in ctx.saved_tensors)
-        ut, g = u.T.contiguous(), grad.detach().T.contiguous()
-        grad_u = _input_gradient(ut, w, g) if ctx.needs_input_grad[0] else None
-        grad_w = _weight_gradient(ut, w, g) if ctx.needs_input_grad[1] else None
+        u, w = ctx.saved_tensors
+        grad_u = _input_gradient(u, w, grad) if ctx.needs_input_grad[0] else None
+        grad_w = _weight_gradient(u, w, grad) if ctx.needs_input_grad[1] else None
         return grad_u, grad_w
 
 
-def _weight_gradient(ut: Tensor, w: Tensor, g: Tensor) -> Tensor:
-    linear = g @ ut.T
-    grad = torch.empty_like(w)
+class _BlockedSoftmaxIntegral(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, theta: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        values, mass = _integrate(u, w), 1 - w.diagonal(dim1=1, dim2=2).sum(1)
+        ctx.save_for_backward(u, w, values, mass)
+        return values, mass
 
-    def fill(blocks: Sequence[tuple[int, int]]) -> None:
-        features = _Features(ut, blocks)
-        for start, stop in blocks:
-            size = stop - start
-            lower = w.new_zeros(w.shape[0], size * (w.shape[1] - start))
-            for rows, feature in features.of(start, stop):
-                lower.addmm_(g[:, rows], feature.T)
-            upper = lower.view(w.shape[0], size, -1)  # d min, and for the maxima: d max = d u_j + d u_l - d min
-            other = (linear[:, start:stop, None] + linear[:, None, start:]).sub_(upper)
-            grad[:, start:stop, stop:] = upper[:, :, size:]
-            grad[:, stop:, start:stop] = other[:, :, size:].mT
-            grad[:, start:stop, start:stop] = upper[:, :, :size].triu() + other[:, :, :size].tril(-1)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor, g_mass: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        u, w, values, mass = ctx.saved_tensors
+        grad_u = _input_gradient(u, w, g) if ctx.needs_input_grad[0] else None
+        grad_theta = None
+        if ctx.needs_input_grad[1]:
+            # The integral is linear in w, so the mean of its gradient under w is the value itself; 1 - mass is linear too.
+            mean = (g * values).sum(0) - g_mass * (1 - mass)
+            grad_theta = _weight_gradient(u, w, g, mean)
+            own = w.diagonal(dim1=1, dim2=2)
+            grad_theta.diagonal(dim1=1, dim2=2).addcmul_(own, g_mass[:, None], value=-1)
+        return grad_u, grad_theta, None
 
-    _on_all_cores(fill, ut)
+
+def _integrate(u: Tensor, w: Tensor) -> Tensor:
+    chunks = _chunks(u)
+    features = _Features(chunks[0])
+    linear = w.new_zeros(w.shape[:2])
+    outs = [w.new_zeros(len(chunk), len(w), chunk.shape[2]) for chunk in chunks]
+    for block in features.blocks:
+        pairs = _moebius_block(w, block, linear).flatten(1)
+        for chunk, out in zip(chunks, outs, strict=True):
+            out.baddbmm_(pairs.expand(len(chunk), -1, -1), features.of(chunk, block))
+    for chunk, out in zip(chunks, outs, strict=True):
+        out.baddbmm_(linear.expand(len(chunk), -1, -1), chunk)
+    return _from_tiles(outs, len(u))
+
+
+def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None) -> Tensor:
+    """Gradient ``(N, M, M)`` of the weights; with the mean ``(N,)`` of it, of the parameters whose softmax they are."""
+    chunks, g_chunks = _chunks(u), _chunks(g)
+    features = _Features(chunks[0])
+    linear, grad = g.T @ u, torch.empty_like(w)
+    for block in features.blocks:
+        start, stop = block
+        low = sum(  # d min
+            torch.bmm(g_chunk, features.of(chunk, block).mT).sum(0)
+            for chunk, g_chunk in zip(chunks, g_chunks, strict=True)
+        )
+        low = low.view(len(w), block.rows, -1)
+        high = (linear[:, start:stop, None] + linear[:, None, start:]).sub_(low)  # d max = d u_j + d u_l - d min
+        inside, right = slice(start, stop), slice(stop, None)
+        both = low[:, :, : block.rows].triu() + high[:, :, : block.rows].tril(-1)
+        for rows, columns, part in (
+            (inside, inside, both),
+            (inside, right, low[:, :, block.rows :]),
+            (right, inside, high[:, :, block.rows :].mT),
+        ):
+            if mean is None:
+                grad[:, rows, columns] = part
+            else:
+                torch.mul(part.sub_(mean[:, None, None]), w[:, rows, columns], out=grad[:, rows, columns])
     return grad
 
 
-def _input_gradient(ut: Tensor, w: Tensor, g: Tensor) -> Tensor:
-    def collect(blocks: Sequence[tuple[int, int]]) -> Tensor:
-        grad = torch.zeros_like(ut)
-        linear = w.new_zeros(w.shape[:2])
-        for start, stop in blocks:
-            pair = _moebius_block(w, start, stop, linear).flatten(1)
-            for rows in _tiles(ut.shape[1]):
-                tile = ut[:, rows]
-                flow = (pair.T @ g[:, rows]).view(stop - start, -1, tile.shape[1])
-                signed = flow * torch.sign(tile[None, start:] - tile[start:stop, None])  # ties: half each
-                grad[start:stop, rows] += (flow + signed).sum(1).mul_(0.5)
-                grad[start:, rows] += (flow - signed).sum(0).mul_(0.5)
-        return grad.addmm_(linear.T, g)
-
-    return _total(_on_all_cores(collect, ut)).T
+def _input_gradient(u: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    chunks, g_chunks = _chunks(u), _chunks(g)
+    linear = w.new_zeros(w.shape[:2])
+    grads = [torch.zeros_like(chunk) for chunk in chunks]
+    for block in _blocks(chunks[0]):
+        start, stop = block
+        pairs = _moebius_block(w, block, linear).flatten(1)
+        for chunk, g_chunk, grad in zip(chunks, g_chunks, grads, strict=True):
+            flow = (pairs.T @ g_chunk).unflatten(1, (block.rows, -1))
+            signed = flow * torch.sign(chunk[:, None, start:] - chunk[:, start:stop, None])  # ties: half each
+            grad[:, start:stop] += (flow + signed).sum(2).mul_(0.5)
+            grad[:, start:] += (flow - signed).sum(1).mul_(0.5)
+    return _from_tiles(grads, len(u)).addmm(g, linear)
 
 
-def _moebius_block(w: Tensor, start: int, stop: int, linear: Tensor) -> Tensor:
-    """Rows start..stop of the upper triangle, ``(N, rows, M - start)``: a on the diagonal, b - c right of it.
+def _moebius_block(w: Tensor, block: _Block, linear: Tensor) -> Tensor:
+    """A block of ``w`` as ``(N, rows, M - start)``: a on the diagonal, b - c right of it, zero left of it.
 
     What the maxima add to the linear coefficients is added to ``linear (N, M)``.
     """
-    size = stop - start
+    start, stop = block
     c = w[:, start:, start:stop].mT.clone(memory_format=torch.contiguous_format)
-    c[:, :, :size].triu_(1)
+    c[:, :, : block.rows].triu_(1)
     linear[:, start:stop] += c.sum(2)
     linear[:, start:] += c.sum(1)
-    pair = torch.sub(w[:, start:stop, start:], c, out=c)
-    pair[:, :, :size].triu_()
-    return pair
+    pairs = torch.sub(w[:, start:stop, start:], c, out=c)
+    pairs[:, :, : block.rows].triu_()
+    return pairs
 
 
 class _Features:
-    """Minima of the inputs in a block of rows with all later inputs, written into one reused workspace."""
+    """Minima of the inputs in a block with all later inputs, in one reused workspace."""
 
-    def __init__(self, ut: Tensor, blocks: Sequence[tuple[int, int]]) -> None:
-        self.ut = ut
-        n_inputs = len(ut)
-        largest = max(((stop - start) * (n_inputs - start) for start, stop in blocks), default=0)
-        self.workspace = ut.new_empty(largest * min(_tile_rows(ut), ut.shape[1]))
+    def __init__(self, chunk: Tensor) -> None:
+        self.blocks = _blocks(chunk)
+        n_tiles, n_inputs, tile = chunk.shape
+        largest = max(block.rows * (n_inputs - block.start) for block in self.blocks)
+        self.workspace = chunk.new_empty(n_tiles * largest * tile)
 
-    def of(self, start: int, stop: int) -> Any:
-        """Yields the slice of the batch and the features ``(pairs, rows)``."""
-        for rows in _tiles(self.ut.shape[1], _tile_rows(self.ut)):
-            tile = self.ut[:, rows]
-            shape = (stop - start, len(self.ut) - start, tile.shape[1])
-            feature = self.workspace[: shape[0] * shape[1] * shape[2]].view(shape)
-            torch.minimum(tile[start:stop, None], tile[None, start:], out=feature)
-            yield rows, feature.view(-1, shape[2])
+    def of(self, chunk: Tensor, block: _Block) -> Tensor:
+        """``(tiles, rows * columns, tile)``, valid until the next call."""
+        first, later = chunk[:, block.start : block.stop, None], chunk[:, None, block.start :]
+        shape = (len(chunk), block.rows, chunk.shape[1] - block.start, chunk.shape[2])
+        features = self.workspace[: shape[0] * shape[1] * shape[2] * shape[3]].view(shape)
+        return torch.minimum(first, later, out=features).flatten(1, 2)
 
 
-def _on_all_cores(task: Callable[[Sequence[tuple[int, int]]], T], ut: Tensor) -> list[T]:
-    """The task on all blocks, dealt out to as many threads as PyTorch may use (always in the same way)."""
-    blocks = _blocks(ut)
-    n_workers = min(torch.get_num_threads(), len(blocks))
-    if ut.is_cuda or n_workers == 1 or len(ut) ** 2 * ut.shape[1] < _PARALLEL_FROM:
-        return [task(blocks)]
-    return _workers.map(task, [blocks[worker::n_workers] for worker in range(n_workers)])
-
-
-def _blocks(ut: Tensor) -> list[tuple[int, int]]:
-    """Row ranges of the upper triangle whose features fit the workspace."""
-    n_inputs, batch = ut.shape
-    workspace = _GPU_WORKSPACE if ut.is_cuda else _CPU_WORKSPACE
+def _blocks(chunk: Tensor) -> list[_Block]:
+    """Blocks whose features fit the workspace."""
+    n_inputs, n_rows = chunk.shape[1], chunk.shape[0] * chunk.shape[2]
+    room = (_GPU_WORKSPACE if chunk.is_cuda else _CPU_WORKSPACE) // max(1, n_rows)
     blocks, start = [], 0
     while start < n_inputs:
-        row = (n_inputs - start) * min(batch, _tile_rows(ut))
-        stop = min(n_inputs, start + max(1, min(_MAX_BLOCK_ROWS, workspace // max(row, 1))))
-        blocks.append((start, stop))
-        start = stop
+        rows = max(1, min(_MOST_ROWS, room // (n_inputs - start), n_inputs - start))
+        blocks.append(_Block(start, start + rows))
+        start += rows
     return blocks
 
 
-def _tile_rows(ut: Tensor) -> int:
-    return _TILE
+def _chunks(x: Tensor) -> list[Tensor]:
+    """Rows of ``x (B, K)`` in chunks of tiles, each ``(tiles, K, tile)``; the last tile is filled up with zeros."""
+    n_rows = max(1, len(x))
+    tile = n_rows if x.is_cuda else max(64, -(-min(n_rows, _CHUNK) // (2 * torch.get_num_threads())))
+    tile = min(tile, n_rows)
+    tiles = torch.nn.functional.pad(x, (0, 0, 0, -len(x) % tile)).view(-1, tile, x.shape[1]).mT.contiguous()
+    return list(tiles.split(max(1, _CHUNK // tile)))
 
 
-def _tiles(batch: int, rows: int = _TILE) -> list[slice]:
-    return [slice(start, start + rows) for start in range(0, batch, rows)]
-
-
-def _total(parts: Sequence[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.add_(part)
-    return total
+def _from_tiles(chunks: Sequence[Tensor], n_rows: int) -> Tensor:
+    """The inverse of :func:`_chunks`: ``(B, K)``."""
+    return torch.cat(list(chunks)).mT.flatten(0, 1)[:n_rows]

@@ -121,7 +121,9 @@ def as_capacity(raw: Mapping[str, Tensor], interactions: str, *, free_weights: b
     theta = raw["theta"]
     if interactions == "none":
         return AdditiveCapacity(theta if free_weights else theta.softmax(-1), free_weights)
-    return PairwiseCapacity(theta if free_weights else theta.flatten(-2).softmax(-1).view_as(theta), free_weights)
+    if free_weights:
+        return PairwiseCapacity(theta, free=True)
+    return PairwiseCapacity(theta.flatten(-2).softmax(-1).view_as(theta), theta=theta)
 
 
 def check_memory(n_weights: int, in_features: int, interactions: str, dtype: torch.dtype) -> None:

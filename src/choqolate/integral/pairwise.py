@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity
-from choqolate.integral.kernel import blocked_integral
+from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
 
 _DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
 _INVOLVEMENT_VALUES = 1 << 22  # features held at a time
@@ -22,7 +22,8 @@ class PairwiseCapacity(Capacity):
 
     A node has :math:`M + 2 \binom M2 = M^2` weights, which fill a matrix: ``a`` on the diagonal, ``b`` (min, pairs
     j < l) above it, ``c`` (max) below it, at row l and column j. ``free`` marks weights that are not on the simplex;
-    removal then sets to zero and does not rescale.
+    removal then sets to zero and does not rescale. ``theta`` are the parameters whose softmax ``w`` is, if there are
+    any: gradients of the integral then go to them directly.
 
     >>> w = torch.tensor([[[0.5, 0.2], [0.3, 0.0]]])  # a = (0.5, 0), b = 0.2, c = 0.3
     >>> PairwiseCapacity(w).integrate(torch.tensor([[1.0, 0.0]]))  # 0.5 * 1 + 0.2 * min + 0.3 * max
@@ -33,6 +34,7 @@ class PairwiseCapacity(Capacity):
 
     w: Tensor
     free: bool = False
+    theta: Tensor | None = None
 
     @classmethod
     def from_weights(cls, a: Tensor, b: Tensor, c: Tensor) -> PairwiseCapacity:
@@ -46,9 +48,14 @@ class PairwiseCapacity(Capacity):
         return self.w.shape[-3], self.w.shape[-1]
 
     def integrate(self, u: Tensor) -> Tensor:
-        if self.w.ndim == 3 and self.shape[1] > _DENSE_UP_TO:
-            return blocked_integral(u, self.w)
-        return self._integrate_all_pairs(u)
+        if self.w.ndim > 3 or self.shape[1] <= _DENSE_UP_TO:
+            return self._integrate_all_pairs(u)
+        return blocked_integral(u, self.w) if self.theta is None else self.integrate_with_mass(u)[0]
+
+    def integrate_with_mass(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        if self.w.ndim > 3 or self.shape[1] <= _DENSE_UP_TO or self.theta is None:
+            return super().integrate_with_mass(u)
+        return blocked_softmax_integral(u, self.theta, self.w)
 
     def _integrate_all_pairs(self, u: Tensor) -> Tensor:
         # Shapley form: C(u) = sum_j Shap_j u_j + 1/2 sum_{j<l} (c_jl - b_jl) |u_j - u_l|, stacks side by side
@@ -99,15 +106,15 @@ class PairwiseCapacity(Capacity):
             freed = (common * removed[:, None, :].to(common.dtype)).sum(-1).masked_fill(removed, 0.0)
             kept = kept + torch.diag_embed(freed)
         if self.free:
-            return replace(self, w=kept), kept.abs().sum((-1, -2)) / self.w.abs().sum((-1, -2))
+            return PairwiseCapacity(kept, free=True), kept.abs().sum((-1, -2)) / self.w.abs().sum((-1, -2))
         retained = kept.sum((-1, -2))
-        return replace(self, w=kept / retained[:, None, None]), retained
+        return PairwiseCapacity(kept / retained[:, None, None]), retained
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> PairwiseCapacity:
-        return replace(self, w=self.w[nodes])
+        return PairwiseCapacity(self.w[nodes], self.free)
 
     def to(self, dtype: torch.dtype) -> PairwiseCapacity:
-        return replace(self, w=self.w.detach().to("cpu", dtype))
+        return PairwiseCapacity(self.w.detach().to("cpu", dtype), self.free)
 
 
 def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
