@@ -70,7 +70,9 @@ def test_values_and_interaction_mass_at_once_have_the_gradients_of_both(interact
     slope, price = torch.rand(7, 3).double(), torch.rand(3).double()
     at_once = torch.autograd.grad((values * slope).sum() + (mass * price).sum(), list(layer.parameters()))
     written_out = (cq.choquet(u, a, b, c) * slope).sum() + ((b + c).sum(1) * price).sum()
-    for mine, its in zip(at_once, torch.autograd.grad(written_out, list(layer.parameters()), allow_unused=True), strict=True):
+    for mine, its in zip(
+        at_once, torch.autograd.grad(written_out, list(layer.parameters()), allow_unused=True), strict=True
+    ):
         torch.testing.assert_close(mine, its, rtol=1e-8, atol=1e-12)
 
 

@@ -8,13 +8,15 @@ The ``M + 2 M(M-1)/2 = M^2`` weights of a node fill an ``M x M`` matrix ``w`` ex
 and the features are made block by block, some rows j of the matrix at a time, used for one matrix product, and
 forgotten; the backward pass makes them again.
 
-The batch is cut into tiles. With few nodes one matrix product is too thin to be split among threads, but the products of
-several tiles can run side by side.
+The batch is cut into tiles: with few nodes a matrix product is too thin to be split among threads, but the products
+of several tiles can run side by side.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +26,7 @@ from torch.autograd.function import once_differentiable
 # Features held at a time: a CPU's should stay in its cache, a GPU wants large launches.
 _CPU_WORKSPACE = 1 << 21
 _GPU_WORKSPACE = 1 << 26
-_MOST_ROWS = 64  # of a block
+_MOST_ROWS = 48  # of a block
 _CHUNK = 512  # rows of the batch at a time
 
 
@@ -86,7 +88,7 @@ class _BlockedSoftmaxIntegral(torch.autograd.Function):
         grad_u = _input_gradient(u, w, g) if ctx.needs_input_grad[0] else None
         grad_theta = None
         if ctx.needs_input_grad[1]:
-            # The integral is linear in w, so the mean of its gradient under w is the value itself; 1 - mass is linear too.
+            # the integral is linear in w, so the mean of its gradient under w is its value; 1 - mass is linear too
             mean = (g * values).sum(0) - g_mass * (1 - mass)
             grad_theta = _weight_gradient(u, w, g, mean)
             own = w.diagonal(dim1=1, dim2=2)
@@ -113,25 +115,24 @@ def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None
     chunks, g_chunks = _chunks(u), _chunks(g)
     features = _Features(chunks[0])
     linear, grad = g.T @ u, torch.empty_like(w)
+    if mean is not None:
+        linear -= mean[:, None]
     for block in features.blocks:
-        start, stop = block
-        low = sum(  # d min
-            torch.bmm(g_chunk, features.of(chunk, block).mT).sum(0)
-            for chunk, g_chunk in zip(chunks, g_chunks, strict=True)
-        )
-        low = low.view(len(w), block.rows, -1)
-        high = (linear[:, start:stop, None] + linear[:, None, start:]).sub_(low)  # d max = d u_j + d u_l - d min
-        inside, right = slice(start, stop), slice(stop, None)
-        both = low[:, :, : block.rows].triu() + high[:, :, : block.rows].tril(-1)
+        size, (inside, right) = block.rows, (slice(block.start, block.stop), slice(block.stop, None))
+        low = _total([torch.bmm(gs, features.of(us, block).mT).sum(0) for us, gs in zip(chunks, g_chunks, strict=True)])
+        if mean is not None:
+            low -= mean[:, None]
+        low = low.unflatten(1, (size, -1))
+        high = (linear[:, inside, None] + linear[:, None, block.start :]).sub_(low)  # d max = d u_j + d u_l - d min
         for rows, columns, part in (
-            (inside, inside, both),
-            (inside, right, low[:, :, block.rows :]),
-            (right, inside, high[:, :, block.rows :].mT),
+            (inside, inside, torch.where(_upper_triangle(size, w.device), low[:, :, :size], high[:, :, :size])),
+            (inside, right, low[:, :, size:]),
+            (right, inside, high[:, :, size:].mT),
         ):
             if mean is None:
                 grad[:, rows, columns] = part
             else:
-                torch.mul(part.sub_(mean[:, None, None]), w[:, rows, columns], out=grad[:, rows, columns])
+                torch.mul(part, w[:, rows, columns], out=grad[:, rows, columns])
     return grad
 
 
@@ -165,6 +166,11 @@ def _moebius_block(w: Tensor, block: _Block, linear: Tensor) -> Tensor:
     return pairs
 
 
+@lru_cache(maxsize=128)
+def _upper_triangle(size: int, device: torch.device) -> Tensor:
+    return torch.ones(size, size, dtype=torch.bool, device=device).triu()
+
+
 class _Features:
     """Minima of the inputs in a block with all later inputs, in one reused workspace."""
 
@@ -172,7 +178,7 @@ class _Features:
         self.blocks = _blocks(chunk)
         n_tiles, n_inputs, tile = chunk.shape
         largest = max(block.rows * (n_inputs - block.start) for block in self.blocks)
-        self.workspace = chunk.new_empty(n_tiles * largest * tile)
+        self.workspace = _workspace(n_tiles * largest * tile, chunk)
 
     def of(self, chunk: Tensor, block: _Block) -> Tensor:
         """``(tiles, rows * columns, tile)``, valid until the next call."""
@@ -180,6 +186,21 @@ class _Features:
         shape = (len(chunk), block.rows, chunk.shape[1] - block.start, chunk.shape[2])
         features = self.workspace[: shape[0] * shape[1] * shape[2] * shape[3]].view(shape)
         return torch.minimum(first, later, out=features).flatten(1, 2)
+
+
+_kept = threading.local()
+
+
+def _workspace(size: int, like: Tensor) -> Tensor:
+    """A flat buffer, on a CPU kept for the next time: fresh pages from the system cost as much as filling them."""
+    if like.is_cuda:
+        return like.new_empty(size)
+    buffers = _kept.__dict__
+    name = str(like.dtype)
+    if name not in buffers or len(buffers[name]) < size:
+        buffers[name] = torch.empty(size, dtype=like.dtype)
+    buffer: Tensor = buffers[name]
+    return buffer
 
 
 def _blocks(chunk: Tensor) -> list[_Block]:
@@ -199,8 +220,17 @@ def _chunks(x: Tensor) -> list[Tensor]:
     n_rows = max(1, len(x))
     tile = n_rows if x.is_cuda else max(64, -(-min(n_rows, _CHUNK) // (2 * torch.get_num_threads())))
     tile = min(tile, n_rows)
-    tiles = torch.nn.functional.pad(x, (0, 0, 0, -len(x) % tile)).view(-1, tile, x.shape[1]).mT.contiguous()
+    if len(x) % tile:
+        x = torch.nn.functional.pad(x, (0, 0, 0, -len(x) % tile))
+    tiles = x.reshape(-1, tile, x.shape[1]).mT.contiguous()
     return list(tiles.split(max(1, _CHUNK // tile)))
+
+
+def _total(parts: Sequence[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def _from_tiles(chunks: Sequence[Tensor], n_rows: int) -> Tensor:
