@@ -71,6 +71,18 @@ def test_one_class_only(birds):
         cq.ChoqolateClassifier().fit(X, np.r_[np.zeros(30), np.ones(30)], sample_weight=weights)
 
 
+def test_weights_and_ranges_that_leave_nothing(birds):
+    X, y = birds
+    with pytest.raises(cq.ChoqolateError, match="positive sample_weight"):
+        cq.ChoqolateClassifier().fit(X, y, sample_weight=np.zeros(60))
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        cq.ChoqolateClassifier().fit(X, y, sample_weight=-np.ones(60))
+    X = X.copy()
+    X.loc[0, "crest"], X.loc[1, "crest"] = 1.7e308, -1.7e308
+    with pytest.raises(cq.ChoqolateError, match=r"'crest' goes from -1\.7e\+308"):
+        fit(X, y)
+
+
 def test_too_few_inputs_or_nodes_to_tell_classes_apart(birds):
     X, y = birds
     with pytest.warns(cq.ChoqolateWarning, match=r"of 1 concept a .*nothing at all.*bipolar=True"):

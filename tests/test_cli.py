@@ -52,6 +52,7 @@ def test_mistakes_end_with_one_line_and_exit_code_2(tmp_path, arguments, message
 
 
 def test_debug_shows_the_traceback(tmp_path):
-    done = choqolate("--debug", "demo", "--data", "moon", cwd=tmp_path)
-    assert done.returncode != 0
-    assert "Traceback" in done.stderr
+    for arguments in (["--debug", "demo", "--data", "moon"], ["demo", "--data", "moon", "--debug"]):
+        done = choqolate(*arguments, cwd=tmp_path)
+        assert done.returncode != 0
+        assert "Traceback" in done.stderr

@@ -31,6 +31,7 @@ from choqolate.validation import (
     check_classes,
     check_finite,
     check_number,
+    check_ranges,
     check_unique_columns,
     warn_blind,
     warn_constant,
@@ -159,11 +160,14 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         X, y = self._validate(X, y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         present = weights > 0
+        if not present.any():
+            raise ChoqolateError("expected at least one row of positive sample_weight, got none")
         X, y, weights = X[present], y[present], weights[present]
         self.classes_, targets = np.unique(y, return_inverse=True)
         check_classes(self.classes_)
         warn_blind(X.shape[1], self.n_nodes, len(self.classes_), self.bipolar)
         self.score_min_, self.score_max_ = X.min(axis=0), X.max(axis=0)
+        check_ranges(self.score_min_, self.score_max_, self.concepts_)
         constant = self.score_min_ == self.score_max_
         warn_constant([name for name, still in zip(self.concepts_, constant, strict=True) if still])
         self.concept_means_ = np.average(self._scale(X), axis=0, weights=weights)

@@ -57,9 +57,10 @@ def demo(
 
 def main() -> None:
     """Run a command; mistakes of the user end with one line and exit code 2, ours with one line and exit code 1."""
-    debug = "--debug" in sys.argv[1:]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # it may stand before or after
+    debug = len(arguments) < len(sys.argv) - 1
     try:
-        app(standalone_mode=False)
+        app(arguments, standalone_mode=False)
     except (ChoqolateError, OSError) as error:
         if debug:
             raise

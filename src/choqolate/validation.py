@@ -38,6 +38,14 @@ def check_finite(X: np.ndarray, concepts: Sequence[str]) -> None:
     )
 
 
+def check_ranges(low: np.ndarray, high: np.ndarray, concepts: Sequence[str]) -> None:
+    """The range of every concept must be a number for min-max scaling to work."""
+    wide = np.flatnonzero(high / 2 - low / 2 > np.finfo(np.float64).max / 2)
+    if len(wide):
+        name, least, most = concepts[wide[0]], low[wide[0]], high[wide[0]]
+        raise ChoqolateError(f"expected scores of an ordinary size, concept {name!r} goes from {least:g} to {most:g}")
+
+
 def check_classes(classes: np.ndarray) -> None:
     """There must be something to tell apart."""
     if len(classes) < 2:
