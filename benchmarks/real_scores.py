@@ -2,9 +2,9 @@
 
     python benchmarks/real_scores.py images.npz texts.npz --drop cat dog car
 
-``images.npz`` holds ``embeddings (n, d)``, ``labels (n,)`` and ``split`` (train / test) of pictures, ``texts.npz`` holds
-``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts that name a class
-are dropped: they would be the answer itself.
+``images.npz`` holds ``embeddings (n, d)``, ``labels (n,)`` and ``split`` (train / test) of pictures, ``texts.npz``
+holds ``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts that name a
+class are dropped: they would be the answer itself.
 """
 
 from __future__ import annotations

@@ -160,8 +160,6 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         X, y = self._validate(X, y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         present = weights > 0
-        if not present.any():
-            raise ChoqolateError("expected at least one row of positive sample_weight, got none")
         X, y, weights = X[present], y[present], weights[present]
         self.classes_, targets = np.unique(y, return_inverse=True)
         check_classes(self.classes_)
