@@ -88,8 +88,7 @@ def test_too_few_inputs_or_nodes_to_tell_classes_apart(birds):
     with pytest.warns(cq.ChoqolateWarning, match=r"of 1 concept a .*nothing at all.*bipolar=True"):
         one = fit(X[["sea"]], y)
     np.testing.assert_allclose(one.predict_proba(X[["sea"]]), 0.5)
-    with pytest.raises(cq.ChoqolateError, match="at least two concepts"):
-        one.removal_impact(X[["sea"]], y)
+    assert np.isnan(one.removal_impact(X[["sea"]], y).loc["sea", "accuracy"])
     with pytest.warns(cq.ChoqolateWarning, match=r"of 2 concepts a .*which of the two is larger"):
         fit(X[["sea", "crest"]], y)
     with pytest.warns(cq.ChoqolateWarning, match="with one node all classes get the same score"):
@@ -145,6 +144,11 @@ def test_targets_that_are_no_classes(birds):
         ({"l1_on": "second"}, "l1_on to be one of first, all"),
         ({"dtype": "float16"}, "dtype to be one of float32, float64"),
         ({"device": "abacus"}, "device='abacus' is not to be had here"),
+        ({"device": None}, "device to be text"),
+        ({"random_state": -1}, "seed from 0"),
+        ({"random_state": 2**70}, "seed from 0"),
+        ({"class_weight": {"landbird": -1.0, "waterbird": 1.0}}, "class weights of at least 0"),
+        ({"class_weight": {"landbird": 0.0, "waterbird": 0.0}}, "some above it"),
         ({"interactions": "factored", "rank": 0}, "rank"),
         ({"class_weight": {"landbird": 1.0, "fish": 2.0}}, "waterbird.*not in class_weight"),
     ],
@@ -169,6 +173,22 @@ def test_training_that_explodes_stops_with_a_message(birds):
         cq.ChoqolateError, match=r"loss became (nan|inf) in epoch \d+ \(random_state=0\).*learning_rate"
     ):
         fit(X, y, learning_rate=1e38, free_weights=True, epochs=20)
+
+
+def test_parameters_that_are_garbage_after_the_last_step(birds):
+    X, y = birds
+    with pytest.raises(cq.ChoqolateError, match="not finite: lower learning_rate"):
+        fit(X, y, learning_rate=1e39, epochs=1)
+
+
+def test_columns_that_are_no_scores(birds):
+    X, y = birds
+    with pytest.raises(cq.ChoqolateError, match=r"column 'file' has other values.*a\.jpg"):
+        fit(X.assign(file="a.jpg"), y)
+    with pytest.raises(cq.ChoqolateError, match="every concept once, got 'not sea'"):
+        fit(X.rename(columns={"crest": "not sea"}), y, bipolar=True)
+    numbered = fit(X.set_axis(range(6), axis=1), y)
+    assert numbered.remove_concepts("4").removal_.concepts == ("4",)
 
 
 def test_before_training():

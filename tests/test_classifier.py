@@ -25,12 +25,22 @@ EVERY_FORM = [
 ]
 
 
+def expected_failures(estimator):
+    if estimator.dtype == "float64":
+        return {}
+    rounding = "equal to 1e-7 only in float64: a temperature of 0.005 amplifies rounding 200 times, and Adam further"
+    return {"check_sample_weight_equivalence_on_dense_data": rounding}
+
+
 @parametrize_with_checks(
-    # In float32 the checks of equality meet rounding that a temperature of 0.005 amplifies 200 times.
     [
+        cq.ChoqolateClassifier(),
         cq.ChoqolateClassifier(dtype="float64", epochs=30),
         cq.ChoqolateClassifier(n_nodes=None, dtype="float64", epochs=30),
-    ]
+        cq.ChoqolateClassifier(interactions="factored", rank=2, dtype="float64", epochs=10),
+        cq.ChoqolateClassifier(interactions="none", bipolar=True, dtype="float64", epochs=10),
+    ],
+    expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore::choqolate.ChoqolateWarning")  # two features, constant features: on purpose
 def test_scikit_learn_conventions(estimator, check):
@@ -127,6 +137,16 @@ def test_history_and_tracked_attributions(birds):
     assert "node_attributions" not in cq.ChoqolateClassifier(epochs=1).fit(X, y).history_
 
 
+@pytest.mark.parametrize("options", [{"interactions": "none"}, {"interactions": "pairwise"}, {"n_nodes": None}])
+@pytest.mark.parametrize("free_weights", [False, True])
+def test_tracked_attributions_are_the_attributions(birds, options, free_weights):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(epochs=3, track=True, free_weights=free_weights, **options).fit(X, y)
+    tracked = clf.history_["node_attributions"]
+    np.testing.assert_allclose(tracked[-1], clf.node_attributions_, atol=1e-5)
+    assert not np.allclose(tracked[0], tracked[-1], atol=1e-4)
+
+
 def test_works_on_real_tables_as_well_as_it_should():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
@@ -162,7 +182,7 @@ def test_penalty_takes_weight_from_interactions(birds):
     assert everywhere[1] < first[1]
 
 
-def test_free_weights_are_not_on_the_simplex_and_less_sparse(birds):
+def test_free_weights_are_not_on_the_simplex(birds):
     X, y, _ = birds
     for interactions in ("pairwise", "none"):
         for l1_on in ("first", "all"):
@@ -200,7 +220,7 @@ def test_fits_into_pipelines_searches_and_data_frames(birds):
     pipeline = make_pipeline(FunctionTransformer(), cq.ChoqolateClassifier(epochs=5)).fit(X, y)
     assert pipeline.predict(X).shape == (400,)
     search = GridSearchCV(cq.ChoqolateClassifier(epochs=5), {"n_nodes": [2, 4]}, cv=2).fit(X, y)
-    assert search.best_params_["n_nodes"] in (2, 4)
+    assert search.best_estimator_.node_attributions_.shape == (search.best_params_["n_nodes"], 6)
     assert cross_val_score(cq.ChoqolateClassifier(epochs=20), X, y, cv=2).mean() > 0.8
     frame = cq.ChoqolateClassifier(n_nodes=3, epochs=1).set_output(transform="pandas").fit(X, y).transform(X)
     assert isinstance(frame, pd.DataFrame)
@@ -229,6 +249,16 @@ def test_weights_count_as_repeated_rows(birds):
     np.testing.assert_allclose(weighted.concept_means_, repeated.concept_means_)
 
 
+def test_balanced_classes_count_weights_as_repeated_rows(birds):
+    X, y, _ = birds
+    X, y = X[:60], y[:60]
+    counts = np.random.default_rng(1).integers(0, 4, 60)
+    options = {"dtype": "float64", "epochs": 10, "class_weight": "balanced"}
+    weighted = cq.ChoqolateClassifier(**options).fit(X, y, sample_weight=counts)
+    repeated = cq.ChoqolateClassifier(**options).fit(X.loc[X.index.repeat(counts)], y.repeat(counts))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-8)
+
+
 def test_class_weight_moves_the_decision():
     X, y, _ = bird_scores(agreement=0.5)
     keep = (y == "landbird") | (np.arange(400) % 8 == 0)
@@ -240,4 +270,3 @@ def test_class_weight_moves_the_decision():
         for weight in ({"landbird": 1.0, "waterbird": 0.001}, {"landbird": 0.001, "waterbird": 1.0})
     ]
     assert recalls[1] > recalls[0]
-    assert cq.ChoqolateClassifier(epochs=2, class_weight="balanced").fit(X, y).score(X, y) > 0

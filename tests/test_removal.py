@@ -208,13 +208,76 @@ def test_mistakes_are_named(birds):
         (lambda: clf.remove_concepts("sea", mode="erase"), "one of rescale, canonical, impute, got 'erase'"),
         (lambda: clf.remove_concepts("sea", recalibrate=X[:1]), r"as many rows as classes \(2\)"),
         (lambda: clf.restore("sea"), "nothing was removed"),
-        (lambda: clf.remove_concepts("sea").restore("crest"), "got 'crest'"),
-        (lambda: clf.removal_impact(X, y[:5]), r"each of 400 rows, got y \(5,\)"),
-        (lambda: clf.removal_impact(X, y, groups=[1, 2]), r"groups \(2,\)"),
+        (lambda: clf.remove_concepts("sea").restore("crest"), "got 'crest': removed were 'sea'"),
+        (lambda: clf.remove_concepts(3), "the name of a concept or several, got 3"),
+        (lambda: clf.remove_concepts("sea", nodes=1.0), r"from 0 to 2, got \[1.0\]"),
+        (lambda: clf.remove_concepts("sea", nodes=True), "indices of nodes"),
+        (lambda: clf.removal_impact(X, y[:5]), "y: expected 400 labels, got 5"),
+        (lambda: clf.removal_impact(X, y, groups=[1, 2]), "groups: expected 400 labels, got 2"),
+        (lambda: clf.removal_impact(X, y, groups=[None] * 400), "groups: expected one label a row"),
+        (lambda: clf.removal_impact(X, np.zeros(400)), "y: expected labels such as 'landbird', got 0.0"),
         (lambda: clf.explain(X, baseline="one"), "one of zero, mean, got 'one'"),
     ]:
         with pytest.raises(cq.ChoqolateError, match=message):
             call()
+
+
+def test_several_names_may_come_one_by_one(birds):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y)
+    assert clf.remove_concepts(name for name in ("sea", "crest")).removal_.concepts == ("sea", "crest")
+
+
+def test_groups_may_be_tuples(birds):
+    X, y, groups = birds
+    clf = cq.ChoqolateClassifier(n_nodes=3, epochs=5).fit(X, y)
+    pairs = [(group.split()[0], group.split()[-1]) for group in groups]
+    expected = clf.removal_impact(X, y, groups)
+    np.testing.assert_array_equal(clf.removal_impact(X, y, pairs), expected)
+
+
+def test_the_report_does_not_depend_on_the_order_of_different_modes(birds):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(n_nodes=3, epochs=10).fit(X, y)
+    one = clf.remove_concepts("sea", mode="impute").remove_concepts("crest").removal_
+    other = clf.remove_concepts("crest").remove_concepts("sea", mode="impute").removal_
+    at_once = clf.remove_concepts(["crest", "sea"]).removal_
+    np.testing.assert_allclose(one.mass_retained, other.mass_retained, atol=1e-12)
+    np.testing.assert_allclose(one.mass_retained, at_once.mass_retained, atol=1e-12)
+    twice = clf.remove_concepts("sea", mode="impute").remove_concepts("sea").removal_
+    np.testing.assert_allclose(twice.mass_retained, clf.remove_concepts("sea").removal_.mass_retained, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options", [{"bipolar": True}, {"free_weights": True}, {"bipolar": True, "interactions": "none"}]
+)
+def test_what_one_concept_was_involved_in_is_what_is_lost(birds, options):
+    X, y, _ = birds
+    report = cq.ChoqolateClassifier(n_nodes=3, epochs=5, **options).fit(X, y).remove_concepts("sea").removal_
+    np.testing.assert_allclose(report.involved[:, 0], report.mass_lost, atol=1e-12)
+
+
+def test_a_node_made_of_one_concept_alone(birds):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
+    clf.parameters_["nodes.theta"][0, 4, 4] = 2000.0
+    clf._set_parameters(clf.parameters_)
+    frozen = clf.remove_concepts("sea", mode="impute")  # a constant node, but a defined one
+    assert np.ptp(frozen.transform(X)[:, 0]) == 0
+    assert frozen.node_attributions_[0].tolist() == [0.0] * 6
+    assert frozen.removal_.mass_retained[0] == 0
+    impact = clf.removal_impact(X, y)
+    assert np.isnan(impact.loc["sea"]).all()
+    assert impact.drop("sea").notna().all(axis=None)
+    almost_empty = clf.remove_concepts(["webbed feet", "long bill", "hooked bill", "crest", "forest"], nodes=[1])
+    assert np.isnan(almost_empty.removal_impact(X, y, mode="impute").loc["sea", "accuracy"])
+
+
+def test_ties_go_to_a_class_together():
+    scores = np.repeat([[0.4, 0.6], [0.6, 0.4], [0.5, 0.5]], [10, 10, 20], axis=0)
+    for wanted, reached in ((0.7, 30), (0.3, 10), (0.55, 30)):
+        shift = match_shares(scores, np.array([wanted, 1 - wanted]))
+        assert (scores + shift).argmax(1).tolist().count(0) == reached
 
 
 def test_a_node_that_loses_almost_everything_is_reported(birds):

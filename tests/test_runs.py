@@ -57,6 +57,8 @@ def test_wrong_calls():
     X, y, _ = bird_scores(20)
     with pytest.raises(cq.ChoqolateError, match="at least one seed"):
         cq.fit_runs(X, y, seeds=[])
+    with pytest.raises(cq.ChoqolateError, match=r"such as range\(20\), got 5"):
+        cq.fit_runs(X, y, seeds=5)
     with pytest.raises(cq.ChoqolateError, match="seeds="):
         cq.fit_runs(X, y, seeds=[0], random_state=1)
     with pytest.raises(TypeError, match="n_node"):

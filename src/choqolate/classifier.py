@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
@@ -21,18 +22,20 @@ from choqolate.editing import Editing
 from choqolate.errors import ChoqolateError
 from choqolate.explain import LocalExplanation
 from choqolate.integral import Capacity
-from choqolate.integral.layer import INTERACTIONS, as_capacity
-from choqolate.model import ChoqolateNetwork
+from choqolate.integral.layer import INTERACTIONS, as_capacity, raw_shapes, training_bytes
+from choqolate.model import ChoqolateNetwork, second_layer
 from choqolate.progress import epoch_bar
 from choqolate.removal import Nodes
 from choqolate.training import Objective, pick_device, train
 from choqolate.validation import (
     check_choice,
     check_classes,
+    check_columns,
     check_finite,
     check_number,
     check_ranges,
-    check_unique_columns,
+    check_seed,
+    check_unique,
     warn_blind,
     warn_constant,
 )
@@ -150,9 +153,9 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
         data = self._prepare(X, y, sample_weight)
         seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
+        if seed is None or isinstance(seed, np.random.RandomState):
             seed = check_random_state(seed).randint(2**31 - 1)
-        return self._train(data, [int(seed)])[0]
+        return self._train(data, [check_seed(seed)])[0]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> _TrainingSet:
         """Check parameters and data, and keep what scaling and names need."""
@@ -170,11 +173,21 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         warn_constant([name for name, still in zip(self.concepts_, constant, strict=True) if still])
         self.concept_means_ = np.average(self._scale(X), axis=0, weights=weights)
         self.label_shares_ = np.bincount(targets, weights, len(self.classes_)) / weights.sum()
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
+        weights = weights * self._class_weights(y)[targets]
         return _TrainingSet(
             self._as_inputs(self._scale(X)), torch.from_numpy(targets), torch.from_numpy(weights / weights.mean())
         )
+
+    def _class_weights(self, y: np.ndarray) -> np.ndarray:
+        """Weight of each class ``(C,)``; ``"balanced"`` counts a row of weight two as two rows."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        if self.class_weight == "balanced":
+            return 1 / (len(self.classes_) * self.label_shares_)
+        weights: np.ndarray = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+            raise ChoqolateError(f"expected class weights of at least 0, some above it, got {self.class_weight}")
+        return weights
 
     def _train(self, data: _TrainingSet, seeds: Sequence[int]) -> list[ChoqolateClassifier]:
         """Train one run for each seed side by side; the first is this estimator itself."""
@@ -223,7 +236,7 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         means = self._as_inputs(self.concept_means_[None])[0]
         if self.n_nodes is None:
             return Nodes.unedited(nodes, means), None
-        second = "none" if self.interactions == "none" else "pairwise"
+        second = second_layer(self.interactions)
         classes = as_capacity({"theta": raw["classes.theta"]}, second, free_weights=self.free_weights)
         return Nodes.unedited(nodes, means), classes
 
@@ -233,7 +246,7 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         """Node values ``(n, N)`` in [0, 1]."""
         u = self._inputs(X)
         values: np.ndarray = self._nodes.values(u).numpy()
-        return values
+        return values if self.free_weights else values.clip(0.0, 1.0)  # sums of weights may round to above one
 
     def class_scores(self, X: Any) -> np.ndarray:
         """Outputs of the second layer ``(n, C)``, with the shift of a recalibration if there was one."""
@@ -278,7 +291,7 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of :meth:`transform`: node0, node1, ...; without nodes, the classes."""
         check_is_fitted(self)
-        names = self.classes_ if self.n_nodes is None else [f"node{n}" for n in range(self.n_nodes)]
+        names = self.classes_ if self._classes is None else [f"node{n}" for n in range(len(self.node_attributions_))]
         return np.asarray([str(name) for name in names], dtype=object)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -300,13 +313,15 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         check_choice("interactions", self.interactions, INTERACTIONS)
         check_choice("l1_on", self.l1_on, ("first", "all"))
         check_choice("dtype", self.dtype, tuple(DTYPES))
+        if not isinstance(self.device, str):
+            raise ChoqolateError(f"expected device to be text such as 'auto', 'cpu' or 'cuda:0', got {self.device!r}")
 
     def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        check_unique_columns(X)
+        check_columns(X)
+        columns = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
         check_classification_targets(y)
-        names = getattr(self, "feature_names_in_", None)
-        self.concepts_ = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
+        self.concepts_ = [f"x{j}" for j in range(X.shape[1])] if columns is None else [str(name) for name in columns]
         self._name_inputs()
         check_finite(X, self.concepts_)
         return X, y
@@ -314,11 +329,12 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
     def _name_inputs(self) -> None:
         absences = [f"not {name}" for name in self.concepts_] if self.bipolar else []
         self.input_names_ = self.concepts_ + absences
+        check_unique(self.input_names_)
 
     def _inputs(self, X: Any) -> Tensor:
         """Raw scores to inputs of the first layer, ``(n, M)`` or ``(n, 2M)``, float64."""
         check_is_fitted(self)
-        check_unique_columns(X)
+        check_columns(X)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, self.concepts_)
         return self._as_inputs(self._scale(X))
@@ -352,7 +368,9 @@ def fit_runs(
     >>> [run.random_state for run in runs]
     [0, 1, 2]
     """
-    seeds = [int(seed) for seed in seeds]
+    if not isinstance(seeds, Iterable):
+        raise ChoqolateError(f"expected seeds to be several, such as range(20), got {seeds!r}")
+    seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
         raise ChoqolateError("expected at least one seed, got none")
     if "random_state" in parameters:
@@ -371,6 +389,6 @@ def fit_runs(
 def _runs_at_once(prototype: ChoqolateClassifier, n_inputs: int) -> int:
     """How many runs fit side by side into the memory meant for them."""
     width = prototype.n_nodes or len(prototype.classes_)
-    per_node = {"pairwise": n_inputs**2, "factored": (2 * prototype.rank + 1) * n_inputs, "none": n_inputs}
-    run_bytes = 6 * width * per_node[prototype.interactions] * DTYPES[prototype.dtype].itemsize
-    return max(1, _SIDE_BY_SIDE_BYTES // run_bytes)
+    shapes = raw_shapes(n_inputs, width, prototype.interactions, prototype.rank)
+    n_weights = sum(math.prod(shape) for shape in shapes.values())
+    return max(1, _SIDE_BY_SIDE_BYTES // training_bytes(n_weights, DTYPES[prototype.dtype]))

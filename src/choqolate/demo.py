@@ -50,6 +50,8 @@ class DemoResult:
 
 def run_breast_cancer(output: Path, *, verbose: bool = True) -> DemoResult:
     """Train on scikit-learn's breast-cancer table: 30 named, strongly correlated measurements of 569 tumours."""
+    folder = output / "model"
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
     data = load_breast_cancer(as_frame=True)
     y = data.target_names[data.target]
     X_train, X_test, y_train, y_test = train_test_split(data.data, y, test_size=0.3, stratify=y, random_state=0)
@@ -62,7 +64,6 @@ def run_breast_cancer(output: Path, *, verbose: bool = True) -> DemoResult:
         plain = model.remove_concepts(removed, mode=mode)
         recalibrated = model.remove_concepts(removed, mode=mode, recalibrate=X_train)
         after[mode] = (plain.score(X_test, y_test), recalibrated.score(X_test, y_test))
-    folder = output / "model"
     model.save(folder)
     return DemoResult(
         runs=N_RUNS,
@@ -102,7 +103,7 @@ def show(result: DemoResult, console: Console) -> None:
         nodes.add_row(str(index), words, *(f"{share:.2f}" for share in result.model.class_attributions_[:, index]))
     console.print("", nodes, "")
     _show_removal(result, console)
-    console.print(f"\nThe model is in [bold]{result.folder}[/]: choqolate.load({str(result.folder)!r})")
+    console.print(f"\nThe model is in {result.folder}: choqolate.load({str(result.folder)!r})", markup=False)
 
 
 def _show_removal(result: DemoResult, console: Console) -> None:

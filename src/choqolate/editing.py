@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,8 +16,18 @@ from torch import Tensor
 
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.integral import Capacity
-from choqolate.removal import MODES, SMALL_REMAINDER, Edit, Nodes, Removal, match_shares, values_without_each
-from choqolate.validation import check_choice, find_concepts, listed
+from choqolate.removal import (
+    MODES,
+    SMALL_REMAINDER,
+    Edit,
+    Nodes,
+    Removal,
+    absolute,
+    mass_of_groups,
+    match_shares,
+    values_without_each,
+)
+from choqolate.validation import as_labels, check_choice, check_same_kind, find_concepts, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +46,7 @@ class Editing:
     bipolar: bool
     removal_: Removal | None
     _nodes: Nodes
+    _gone: Tensor
     _classes: Capacity | None
 
     # what the classifier brings along
@@ -72,8 +84,7 @@ class Editing:
         """
         check_is_fitted(self)
         check_choice("mode", mode, MODES)
-        find_concepts(names, self.concepts_)
-        concepts = (names,) if isinstance(names, str) else tuple(names)
+        concepts = tuple(self.concepts_[index] for index in find_concepts(names, self.concepts_))
         edited = copy.copy(self)
         edited.edits_ = (*self.edits_, Edit(concepts, self._check_nodes(nodes), mode))
         return edited._finish_edit(recalibrate)
@@ -90,7 +101,7 @@ class Editing:
         elif not removed:
             raise ChoqolateError("nothing was removed from this model, so there is nothing to restore")
         else:
-            back = {removed[index] for index in find_concepts(names, removed)}
+            back = {removed[index] for index in find_concepts(names, removed, known="removed were")}
         left = [replace(edit, concepts=tuple(c for c in edit.concepts if c not in back)) for edit in self.edits_]
         edited = copy.copy(self)
         edited.edits_ = tuple(edit for edit in left if edit.concepts)
@@ -109,22 +120,29 @@ class Editing:
 
         Returns:
             One row a concept: ``accuracy`` after its removal and ``accuracy_change``; with groups also
-            ``worst_group`` and ``worst_group_change``.
+            ``worst_group`` and ``worst_group_change``. NaN where the removal would leave a node with nothing.
+
+        >>> from sklearn.datasets import load_wine
+        >>> from choqolate import ChoqolateClassifier
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> impact = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y).removal_impact(X, y)
+        >>> impact.shape, list(impact.columns)
+        ((13, 2), ['accuracy', 'accuracy_change'])
         """
         import pandas as pd
 
         check_choice("mode", mode, MODES)
         u = self._inputs(X)
         truth, members = self._check_truth(y, groups, len(u))
-        if len(self.concepts_) == 1:
-            raise ChoqolateError("expected at least two concepts: the only one cannot be removed")
         inputs_of = [self._inputs_of([index]) for index in range(len(self.concepts_))]
         hits = np.zeros((len(members), 1 + len(inputs_of)))
+        hits[:, 1:][:, [self._would_empty_a_node(inputs) for inputs in inputs_of]] = np.nan
         step = max(1, _IMPACT_VALUES // (len(inputs_of) * max(self._nodes.capacity.shape[0], len(self.classes_))))
         for start in range(0, len(u), step):
             rows = slice(start, start + step)
             before = self._nodes.values(u[rows])[:, :, None]
             without = values_without_each(self._nodes, u[rows], inputs_of, mode)
+            hits[:, 1:][:, without.isnan().any(0).any(0).numpy()] = np.nan
             right = self._predict_nodes(torch.cat([before, without], 2)) == truth[rows, None]
             hits += np.stack([right[member[rows]].sum(0) for member in members])
         sizes = np.array([member.sum() for member in members])
@@ -168,33 +186,32 @@ class Editing:
             nodes, kept = nodes.remove(removed, edit.mode)
             retained = retained * kept
         self._check_remainder(retained)
-        self._nodes = nodes
+        self._nodes, self._gone = nodes, gone
         self.node_attributions_ = nodes.attributions().numpy()
-        self.class_attributions_ = self._class_attributions()
-        self.removal_ = self._report(trained, gone, retained) if self.edits_ else None
+        n_classes = len(self.classes_)
+        self.class_attributions_ = np.eye(n_classes) if self._classes is None else self._classes.attributions().numpy()
+        self.removal_ = self._report(trained, retained * nodes.moving_mass()) if self.edits_ else None
 
-    def _class_attributions(self) -> np.ndarray:
-        if self._classes is None:
-            return np.eye(len(self.classes_))
-        shapley = self._classes.shapley().abs()
-        attributions: np.ndarray = (shapley / shapley.sum(1, keepdim=True)).numpy()
-        return attributions
+    def _would_empty_a_node(self, inputs: Sequence[int]) -> bool:
+        gone = self._gone.clone()
+        gone[:, inputs] = True
+        return bool(gone.all(1).any())
 
-    def _report(self, trained: Nodes, gone: Tensor, retained: Tensor) -> Removal:
+    def _report(self, trained: Nodes, retained: Tensor) -> Removal:
         concepts = tuple(dict.fromkeys(name for edit in self.edits_ for name in edit.concepts))
-        index = find_concepts(concepts, self.concepts_)
-        shapley, involved = trained.capacity.shapley() * gone, trained.capacity.involved_mass() * gone
-        per_concept = [
-            torch.stack([values[:, self._inputs_of([j])].sum(1) for j in index], 1) for values in (shapley, involved)
-        ]
+        inputs_of = [self._inputs_of([index]) for index in find_concepts(concepts, self.concepts_)]
+        gone = torch.stack([self._gone[:, inputs[0]] for inputs in inputs_of], 1)  # (N, K)
+        shares = trained.capacity.attributions()
+        shapley = torch.stack([shares[:, inputs].sum(1) for inputs in inputs_of], 1) * gone
+        involved = mass_of_groups(absolute(trained.capacity), inputs_of) * gone
         return Removal(
             edits=self.edits_,
             concepts=concepts,
             mass_lost=(1 - retained).numpy(),
             mass_retained=retained.numpy(),
             shapley_lost=shapley.sum(1).numpy(),
-            shapley=per_concept[0].numpy(),
-            involved=per_concept[1].numpy(),
+            shapley=shapley.numpy(),
+            involved=involved.numpy(),
             class_shift=self.class_shift_,
         )
 
@@ -226,21 +243,20 @@ class Editing:
     def _check_nodes(self, nodes: int | Iterable[int] | None) -> tuple[int, ...] | None:
         if nodes is None:
             return None
-        chosen = (nodes,) if isinstance(nodes, (int, np.integer)) else tuple(nodes)
+        chosen = tuple(nodes) if isinstance(nodes, Iterable) else (nodes,)
         n_nodes = self._nodes.capacity.shape[0]
-        wrong = [n for n in chosen if not isinstance(n, (int, np.integer)) or not 0 <= n < n_nodes]
+        wrong = [n for n in chosen if not isinstance(n, Integral) or isinstance(n, bool) or not 0 <= n < n_nodes]
         if wrong or not chosen:
             raise ChoqolateError(f"expected indices of nodes from 0 to {n_nodes - 1}, got {list(chosen)}")
         return tuple(sorted({int(n) for n in chosen}))
 
     def _check_truth(self, y: Any, groups: Any, n_rows: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """Class index of each row (-1 for classes the model does not know) and the rows of each group."""
-        y = np.asarray(y)
-        labels = np.zeros(n_rows) if groups is None else np.asarray(groups)
-        if y.shape != (n_rows,) or labels.shape != (n_rows,):
-            raise ChoqolateError(
-                f"expected one label and one group for each of {n_rows} rows, got y {y.shape} and groups {labels.shape}"
-            )
         known = {label: index for index, label in enumerate(self.classes_.tolist())}
-        truth = np.array([known.get(label, -1) for label in y.tolist()])
-        return truth, [labels == group for group in np.unique(labels)]
+        labels = as_labels(y, "y", n_rows)
+        check_same_kind(labels, list(known), "y")
+        truth = np.array([known.get(label, -1) for label in labels])
+        membership = [0] * n_rows if groups is None else as_labels(groups, "groups", n_rows)
+        position = {group: index for index, group in enumerate(dict.fromkeys(membership))}
+        index = np.array([position[group] for group in membership])
+        return truth, [index == group for group in range(len(position))]

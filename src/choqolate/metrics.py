@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from choqolate.errors import ChoqolateError
+from choqolate.validation import as_labels, check_same_kind
 
 __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nodes", "node_coherence"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]
@@ -150,7 +151,7 @@ def group_accuracies(y_true: Labels, y_pred: Labels, groups: Labels) -> dict[Any
     {'land': 1.0, 'water': 0.0}
     """
     correct = _correct(y_true, y_pred)
-    members = _as_labels(groups, "groups", len(correct))
+    members = as_labels(groups, "groups", len(correct))
     sizes = Counter(members)
     hits = Counter(group for group, hit in zip(members, correct, strict=True) if hit)
     try:
@@ -193,7 +194,7 @@ def reweighted_accuracy(y_true: Labels, y_pred: Labels, groups: Labels, train_gr
     0.875
     """
     by_group = group_accuracies(y_true, y_pred, groups)
-    sizes = Counter(_as_labels(train_groups, "train_groups"))
+    sizes = Counter(as_labels(train_groups, "train_groups"))
     absent = ", ".join(repr(group) for group in sizes if group not in by_group)
     if absent:
         raise ChoqolateError(f"groups: expected every training group, got no {absent}; leave it out of train_groups.")
@@ -366,34 +367,9 @@ def _as_pair(A: Any, B: Any, min_rows: int) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _as_labels(value: Any, name: str, n: int | None = None) -> list[Any]:
-    """One plain Python value a row, hashable and not missing."""
-    try:
-        if isinstance(value, str | Mapping | Set):
-            raise TypeError("no sequence")
-        labels = [_plain(item) for item in (value.tolist() if hasattr(value, "tolist") else value)]
-    except (TypeError, ValueError) as error:
-        came = f"{type(value).__name__}: {error}; drop rows without a label, take the arg-max of probabilities"
-        raise ChoqolateError(f"{name}: expected one label a row, got {came}.") from None
-    if not labels or n not in (None, len(labels)):
-        raise ChoqolateError(f"{name}: expected {n or 'some'} labels, got {len(labels)}; pass one for every row.")
-    return labels
-
-
-def _plain(item: Any) -> Any:
-    """The Python value in a numpy or torch scalar, inside tuples too; TypeError for None, NaN and lists."""
-    if isinstance(item, tuple):
-        return tuple(map(_plain, item))
-    item = item.item() if getattr(item, "ndim", None) == 0 else item
-    if item is None or item != item or not isinstance(item, Hashable):  # pandas.NA != pandas.NA raises TypeError too
-        raise TypeError(f"{item!r} is no label")
-    return item
-
-
 def _correct(y_true: Any, y_pred: Any) -> list[bool]:
     """Which predictions are right."""
-    truth = _as_labels(y_true, "y_true")
-    predicted = _as_labels(y_pred, "y_pred", len(truth))
-    if {isinstance(label, str) for label in truth}.isdisjoint(isinstance(label, str) for label in predicted):
-        raise ChoqolateError(f"y_pred: expected labels such as {truth[0]!r}, got {predicted[0]!r}; translate one side.")
+    truth = as_labels(y_true, "y_true")
+    predicted = as_labels(y_pred, "y_pred", len(truth))
+    check_same_kind(predicted, truth, "y_pred")
     return [bool(t == p) for t, p in zip(truth, predicted, strict=True)]

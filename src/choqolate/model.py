@@ -12,6 +12,11 @@ from choqolate.integral import Capacity, ChoquetLayer, FactoredCapacity
 from choqolate.integral.factored import SortedInputs
 
 
+def second_layer(interactions: str) -> str:
+    """Interactions of the second layer: it has few inputs, so all pairs unless there are none in the first."""
+    return "none" if interactions == "none" else "pairwise"
+
+
 class ChoqolateNetwork(nn.Module):
     r"""Two Choquet layers, :math:`h_n = C^{(n)}(z)` and :math:`o_r = C_{out}^{(r)}(h)`, for R runs at once.
 
@@ -23,8 +28,7 @@ class ChoqolateNetwork(nn.Module):
         n_nodes: number of nodes N; ``None`` connects the concepts to the classes directly.
         n_classes: number of classes C.
         seeds: one for each run; they decide its initial parameters.
-        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`. The second layer has few inputs and
-            is pairwise unless ``interactions="none"``.
+        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`.
 
     >>> network = ChoqolateNetwork(5, 3, 2, seeds=[0, 1])
     >>> network(torch.rand(10, 5)).shape
@@ -49,7 +53,7 @@ class ChoqolateNetwork(nn.Module):
         self.nodes = ChoquetLayer(n_inputs, len(seeds) * self.width, interactions, **options)
         self.classes: ChoquetLayer | None = None
         if n_nodes is not None:
-            second = "none" if interactions == "none" else "pairwise"
+            second = second_layer(interactions)
             self.classes = ChoquetLayer(n_nodes, n_classes, second, stack=len(seeds), **options)
         for run, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
@@ -81,8 +85,8 @@ class ChoqolateNetwork(nn.Module):
 
     @torch.no_grad()
     def node_attributions(self) -> Tensor:
-        """Shapley values ``(R, N, M)`` of the inputs in the nodes of each run."""
-        return self.nodes.shapley().unflatten(0, (len(self.seeds), self.width))
+        """Shares ``(R, N, M)`` of the inputs in the nodes of each run."""
+        return self.nodes.capacity().attributions().unflatten(0, (len(self.seeds), self.width))
 
     def parameters_of(self, run: int) -> dict[str, Tensor]:
         """The unconstrained parameters of one run, as copies on the CPU."""

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
 from choqolate.integral.layer import raw_shapes
+from choqolate.model import second_layer
 from choqolate.removal import MODES, Edit
 from choqolate.validation import find_concepts, listed
 
@@ -48,10 +49,15 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
         tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
     numbers = tensor_bytes(tensors)
     config = _config(classifier) | {"sha256": hashlib.sha256(numbers).hexdigest()}
-    text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    _rebuild(config, tensors)  # what cannot be loaded is not saved
+    try:
+        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise ChoqolateError(f"expected names that can be written as UTF-8: {error}") from error
     folder.mkdir(parents=True, exist_ok=True)
+    _settle(folder)
     _write(folder / NEXT_TENSORS, numbers)
-    _write(folder / CONFIG, text.encode())
+    _write(folder / CONFIG, text)
     os.replace(folder / NEXT_TENSORS, folder / TENSORS)
     _sync(folder)
 
@@ -63,6 +69,15 @@ def load(path: str | PathLike[str]) -> ChoqolateClassifier:
         ChoqolateError: if the folder is no model, is damaged, or comes from a newer version.
     """
     folder = Path(path)
+    try:
+        return _load(folder)
+    except ChoqolateError:
+        return _load(
+            folder
+        )  # another process may have replaced the files between our two reads; a second time is no chance
+
+
+def _load(folder: Path) -> ChoqolateClassifier:
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except FileNotFoundError as error:
@@ -140,11 +155,23 @@ def _check_format(config: Any) -> None:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ChoqolateError(f"expected {CONFIG} to say format {FORMAT!r}")
     version = config.get("format_version")
-    if version != FORMAT_VERSION:
+    if version != FORMAT_VERSION or isinstance(version, bool):
         raise ChoqolateError(
             f"it has format version {version!r}, this choqolate reads version {FORMAT_VERSION}: "
             "upgrade choqolate, or save the model again with this version"
         )
+
+
+def _settle(folder: Path) -> None:
+    """Finish an earlier save that was cut short after its config was in place, before its numbers are overwritten."""
+    try:
+        checksum = json.loads((folder / CONFIG).read_bytes())["sha256"]
+        numbers = (folder / NEXT_TENSORS).read_bytes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if hashlib.sha256(numbers).hexdigest() == checksum:
+        os.replace(folder / NEXT_TENSORS, folder / TENSORS)
+        _sync(folder)
 
 
 def _read_numbers(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
@@ -169,10 +196,10 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
         parameters["class_weight"] = dict(parameters["class_weight"])
     classifier = ChoqolateClassifier(**parameters)
     classifier._check_parameters()
-    classifier.concepts_ = [str(name) for name in config["concepts"]]
+    classifier.concepts_ = _names(config["concepts"])
     classifier._name_inputs()
     classifier.n_features_in_ = len(classifier.concepts_)
-    if config["named_concepts"]:
+    if config["named_concepts"] is True:
         classifier.feature_names_in_ = np.array(classifier.concepts_, dtype=object)
     classifier.classes_ = _class_labels(config["classes"], config["class_dtype"])
     _check_numbers(classifier, tensors)
@@ -187,8 +214,16 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     return classifier._finish_edit(None)
 
 
-def _class_labels(labels: list[Any], dtype: str) -> np.ndarray:
-    if not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO" or len(labels) < 2:
+def _names(concepts: Any) -> list[str]:
+    if not isinstance(concepts, list) or not all(isinstance(name, str) for name in concepts):
+        raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
+    return concepts
+
+
+def _class_labels(labels: Any, dtype: Any) -> np.ndarray:
+    fine = isinstance(labels, list) and len(set(map(str, labels))) == len(labels) > 1
+    fine = fine and all(isinstance(label, (str, int, float)) for label in labels)
+    if not fine or not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO":
         raise ChoqolateError(f"expected at least two text or number classes, found {labels!r} of type {dtype!r}")
     return np.array(labels, dtype=dtype)
 
@@ -207,11 +242,11 @@ def _check_numbers(classifier: ChoqolateClassifier, tensors: dict[str, torch.Ten
     first = raw_shapes(len(classifier.input_names_), width, classifier.interactions, rank)
     expected: dict[str, tuple[int, ...]] = {f"nodes.{name}": shape for name, shape in first.items()}
     if classifier.n_nodes is not None:
-        second = raw_shapes(width, n_classes, "none" if classifier.interactions == "none" else "pairwise", rank)
+        second = raw_shapes(width, n_classes, second_layer(classifier.interactions), rank)
         expected |= {f"classes.{name}": shape for name, shape in second.items()}
     expected |= dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
     expected |= dict.fromkeys(("label_shares", "class_shift"), (n_classes,))
-    missing = sorted(expected.keys() - tensors.keys())
+    missing = sorted((expected.keys() | {"history.loss", "history.accuracy"}) - tensors.keys())
     if missing:
         raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
     for name, shape in expected.items():

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 from torch import Tensor
 
 from choqolate.errors import ChoqolateError
-from choqolate.integral import Capacity
+from choqolate.integral import AdditiveCapacity, Capacity, PairwiseCapacity
+from choqolate.integral.capacity import as_shares
 
 MODES = ("rescale", "canonical", "impute")
 SMALL_REMAINDER = 0.05  # retained mass below which a node is hardly the one that was trained
@@ -84,11 +85,11 @@ class Nodes:
         return cls(capacity, torch.zeros(capacity.shape, dtype=torch.bool), means)
 
     def remove(self, removed: Tensor, mode: str) -> tuple[Nodes, Tensor]:
-        """The nodes without the inputs in the mask ``(N, M)``, and the mass each retained."""
+        """The nodes without the inputs in the mask ``(N, M)``, and the mass ``(N,)`` that was not zeroed in each."""
         if mode == "impute":
-            frozen = self.frozen | removed
-            retained = self.capacity.without(frozen)[1] / self.capacity.without(self.frozen)[1]
-            return Nodes(self.capacity, frozen, self.means), retained
+            return Nodes(self.capacity, self.frozen | removed, self.means), torch.ones(
+                len(removed), dtype=self.means.dtype
+            )
         capacity, retained = self.capacity.without(removed, canonical=mode == "canonical")
         return Nodes(capacity, self.frozen, self.means), retained
 
@@ -99,10 +100,13 @@ class Nodes:
             out[:, nodes] = capacity.integrate(seen)
         return out
 
+    def moving_mass(self) -> Tensor:
+        """Mass ``(N,)`` of the terms that involve nothing frozen."""
+        return self.capacity.without(self.frozen)[1]
+
     def attributions(self) -> Tensor:
-        """Shapley values ``(N, M)``, zero for what is frozen, rows summing to one."""
-        shapley = self.capacity.shapley().masked_fill(self.frozen, 0.0).abs()
-        return shapley / shapley.sum(1, keepdim=True)
+        """Shares ``(N, M)``, zero for what is frozen; rows sum to one unless all that has weight is frozen."""
+        return as_shares(self.capacity.attributions().masked_fill(self.frozen, 0.0))
 
     def local_shapley(self, u: Tensor, baseline: Tensor) -> Tensor:
         """Exact attributions ``(B, N, M)`` of each node's change from the baseline ``(B, M)``."""
@@ -143,11 +147,11 @@ def _values_without_each(
     lost = _involvement_of_groups(capacity, u, u, groups)
     if mode == "impute":
         return before - lost + _involvement_of_groups(capacity, u, means.expand_as(u), groups)
-    remaining, mass = before - lost, _mass_of_groups(capacity, groups)
+    remaining, mass = before - lost, mass_of_groups(capacity, groups)
     if mode == "canonical":
         freed, freed_mass = _freed_by_groups(capacity, u, groups)
         remaining, mass = remaining + freed, mass - freed_mass
-    if getattr(capacity, "free", False):
+    if capacity.free:
         return remaining
     out = remaining / (1 - mass)
     for node, group in torch.nonzero(1 - mass < _CANCELLATION).tolist():
@@ -174,13 +178,23 @@ def _involvement_of_groups(capacity: Capacity, u: Tensor, v: Tensor, groups: Seq
     return total
 
 
-def _mass_of_groups(capacity: Capacity, groups: Sequence[Sequence[int]]) -> Tensor:
+def mass_of_groups(capacity: Capacity, groups: Sequence[Sequence[int]]) -> Tensor:
+    """Weight ``(N, G)`` of the terms that involve a member of each group."""
     mass = capacity.involved_mass()
     first, second = _members(groups)
     if second is None:
         return mass[:, first]
     b, c = _pair_weights(capacity, first, second)
-    return mass[:, first] + mass[:, second] - b - c
+    return mass[:, first] + mass[:, second] - b - c  # the pair of both members counts once
+
+
+def absolute(capacity: Capacity) -> Capacity:
+    """Free weights by size and as shares; capacities as they are."""
+    if isinstance(capacity, PairwiseCapacity) and capacity.free:
+        return PairwiseCapacity(as_shares(capacity.w.abs().flatten(1)).view_as(capacity.w))
+    if isinstance(capacity, AdditiveCapacity) and capacity.free:
+        return AdditiveCapacity(as_shares(capacity.a.abs()))
+    return capacity
 
 
 def _freed_by_groups(capacity: Capacity, u: Tensor, groups: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -239,11 +253,13 @@ def match_shares(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     def soft_maximum(s: np.ndarray, softness: float) -> tuple[float, np.ndarray]:
         logits = (scores + s) / softness
-        value = softness * logsumexp(logits, axis=1).sum() - wanted @ s
-        return value / n_rows, (softmax(logits, axis=1).sum(0) - wanted) / n_rows
+        level = logsumexp(logits, axis=1, keepdims=True)
+        value = softness * level.sum() - wanted @ s
+        return value / n_rows, (np.exp(logits - level).sum(0) - wanted) / n_rows
 
     for softness in max(float(scores.std()), 1e-6) * 4.0 ** -np.arange(8.0):
-        shift = minimize(soft_maximum, shift, args=(softness,), jac=True, method="L-BFGS-B").x
+        options = {"maxiter": 30}
+        shift = minimize(soft_maximum, shift, args=(softness,), jac=True, method="L-BFGS-B", options=options).x
     for _ in range(20):
         error = float(np.abs(_counts(scores + shift) - wanted).sum())
         if error >= best_error:
@@ -262,9 +278,9 @@ def _match_class_by_class(scores: np.ndarray, shift: np.ndarray, wanted: np.ndar
     for r in range(len(shift)):
         others = np.delete(shifted, r, axis=1).max(1)
         needed = np.sort(others - scores[:, r])  # the shift from which each row goes to class r
-        count = round(wanted[r])
-        low = needed[count - 1] if count > 0 else needed[0] - 1.0
-        high = needed[count] if count < len(needed) else needed[-1] + 1.0
-        shift[r] = (low + high) / 2
+        steps = np.concatenate([[needed[0] - 1.0], needed, [needed[-1] + 1.0]])
+        possible = np.flatnonzero(np.diff(steps) > 0)  # counts of rows that some shift gives: ties go together
+        count = possible[np.abs(possible - wanted[r]).argmin()]
+        shift[r] = (steps[count] + steps[count + 1]) / 2
         shifted[:, r] = scores[:, r] + shift[r]
     return shift

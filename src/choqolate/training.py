@@ -52,7 +52,7 @@ class Objective:
 def _singles_norm(capacity: Capacity) -> Tensor:
     """The l1 norm of the weights a of each node, where it is not a constant less the interaction mass."""
     singles = capacity.singles()
-    return singles.abs().sum(-1) if getattr(capacity, "free", False) else singles.new_zeros(singles.shape[:-1])
+    return singles.abs().sum(-1) if capacity.free else singles.new_zeros(singles.shape[:-1])
 
 
 @dataclass
@@ -125,7 +125,14 @@ def train(
                 history.node_attributions.append(attributions)
         if on_epoch is not None:
             on_epoch(epoch, float(np.mean([history.loss[-1] for history in histories])))
+    _check_parameters(network)
     return histories
+
+
+def _check_parameters(network: ChoqolateNetwork) -> None:
+    """The last step comes after the last loss."""
+    if not all(theta.isfinite().all() for theta in network.parameters()):
+        raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
 
 
 def _record(histories: list[History], losses: Tensor, accuracies: Tensor, seeds: tuple[int, ...], epoch: int) -> None:

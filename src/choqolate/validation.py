@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
@@ -14,13 +15,25 @@ import numpy as np
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 
-def check_unique_columns(X: Any) -> None:
-    """Concept names are how a model is read and edited: each may occur once."""
+def check_columns(X: Any) -> None:
+    """Concept names are how a model is read and edited: each may occur once, and its scores are numbers."""
     columns = getattr(X, "columns", None)
     if columns is None:
         return
-    seen: set[Any] = set()
-    twice = sorted({str(name) for name in columns if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+    check_unique([str(name) for name in columns])
+    for name, dtype in zip(columns, getattr(X, "dtypes", ()), strict=False):
+        if getattr(dtype, "kind", "f") in "OUSTMm":
+            try:
+                np.asarray(X[name], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ChoqolateError(
+                    f"expected scores in every column, column {name!r} has other values: {error}"
+                ) from None
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Every name occurs once."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ChoqolateError(f"expected every concept once, got {listed(twice)} more than once: rename or drop columns")
 
@@ -74,19 +87,41 @@ def warn_constant(concepts: Sequence[str]) -> None:
         _warn(f"constant on the training scores and so without influence: {listed(concepts)}")
 
 
-def find_concepts(names: str | Iterable[str], concepts: Sequence[str]) -> list[int]:
+def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known: str = "this model knows") -> list[int]:
     """Indices of concepts by name; an unknown one is an error that proposes the closest."""
+    if not isinstance(names, Iterable):
+        raise ChoqolateError(f"expected the name of a concept or several, got {names!r}")
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise ChoqolateError("expected the name of at least one concept, got none")
     index = {name: position for position, name in enumerate(concepts)}
     unknown = [name for name in wanted if name not in index]
     if unknown:
-        raise ChoqolateError(f"expected known concepts, got {listed(unknown)}{_proposal(unknown[0], concepts)}")
+        raise ChoqolateError(f"expected known concepts, got {listed(unknown)}{_proposal(unknown[0], concepts, known)}")
     repeated = sorted({name for name in wanted if wanted.count(name) > 1})
     if repeated:
         raise ChoqolateError(f"expected every concept once, got {listed(repeated)} more than once")
     return [index[name] for name in wanted]
+
+
+def as_labels(value: Any, name: str, n: int | None = None) -> list[Any]:
+    """One plain Python value a row, hashable and not missing."""
+    try:
+        if isinstance(value, str | Mapping | Set):
+            raise TypeError("no sequence")
+        labels = [_plain(item) for item in (value.tolist() if hasattr(value, "tolist") else value)]
+    except (TypeError, ValueError) as error:
+        came = f"{type(value).__name__}: {error}; drop rows without a label, take the arg-max of probabilities"
+        raise ChoqolateError(f"{name}: expected one label a row, got {came}.") from None
+    if not labels or n not in (None, len(labels)):
+        raise ChoqolateError(f"{name}: expected {n or 'some'} labels, got {len(labels)}; pass one for every row.")
+    return labels
+
+
+def check_same_kind(labels: Sequence[Any], known: Sequence[Any], name: str) -> None:
+    """Text labels never equal numbers: comparing them would silently find nothing right."""
+    if {isinstance(label, str) for label in known}.isdisjoint(isinstance(label, str) for label in labels):
+        raise ChoqolateError(f"{name}: expected labels such as {known[0]!r}, got {labels[0]!r}; translate one side.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -104,16 +139,33 @@ def check_number(name: str, value: Any, *, minimum: float, strict: bool = False,
         raise ChoqolateError(f"expected {name} to be {kind} {bound}, got {value!r}")
 
 
+def check_seed(seed: Any) -> int:
+    """A whole number that both numpy and PyTorch take as a seed."""
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) < 2**32:
+        raise ChoqolateError(f"expected a seed from 0 to 2**32 - 1, got {seed!r}")
+    return int(seed)
+
+
 def listed(names: Sequence[object], most: int = 5) -> str:
     """``'a', 'b' and 3 more``."""
     shown = ", ".join(repr(str(name)) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _proposal(name: object, concepts: Sequence[str]) -> str:
+def _proposal(name: object, concepts: Sequence[str], known: str) -> str:
     close = get_close_matches(str(name), concepts, n=3, cutoff=0.5)
-    return f": did you mean {listed(close)}?" if close else f": this model knows {listed(concepts)}"
+    return f": did you mean {listed(close)}?" if close else f": {known} {listed(concepts)}"
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, ChoqolateWarning, stacklevel=5)
+
+
+def _plain(item: Any) -> Any:
+    """The Python value in a numpy or torch scalar, inside tuples too; TypeError for None, NaN and lists."""
+    if isinstance(item, tuple):
+        return tuple(map(_plain, item))
+    item = item.item() if getattr(item, "ndim", None) == 0 else item
+    if item is None or item != item or not isinstance(item, Hashable):  # pandas.NA != pandas.NA raises TypeError too
+        raise TypeError(f"{item!r} is no label")
+    return item

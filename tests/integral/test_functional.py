@@ -33,7 +33,7 @@ def test_equals_the_sum_of_sorted_values_against_the_capacity(data):
 
 
 @given(st.data())
-def test_capacity_is_monotone_normalised_and_2_additive(data):
+def test_capacity_is_monotone_and_normalised(data):
     weights = data.draw(integrals())
     p = weights[0].shape[1]
     for n in range(2):
@@ -171,7 +171,31 @@ def test_wrong_shapes_are_named(u, a, b, c, message):
         cq.choquet(torch.rand(u), torch.rand(a), torch.rand(b), torch.rand(c))
 
 
+def test_empty_batches_pass_through():
+    weights = torch.rand(2, 3), torch.rand(2, 3), torch.rand(2, 3)
+    assert cq.choquet(torch.rand(0, 3), *weights).shape == (0, 2)
+    assert cq.local_shapley_values(torch.rand(0, 3), torch.zeros(3), *weights).shape == (0, 2, 3)
+
+
+def test_local_values_of_one_integral_and_any_leading_shape():
+    weights = [torch.rand(3), torch.rand(3), torch.rand(3)]
+    u = torch.rand(4, 5, 3)
+    one = cq.local_shapley_values(u, torch.zeros(3), *weights)
+    assert one.shape == (4, 5, 3)
+    several = cq.local_shapley_values(u, torch.zeros(3), *(w[None] for w in weights))
+    torch.testing.assert_close(several[..., 0, :], one)
+
+
 def test_other_errors():
+    a = torch.rand(3)
+    with pytest.raises(cq.ChoqolateError, match=r"floating tensors of one type, got ndarray.*torch.as_tensor"):
+        cq.choquet(a, a.numpy(), a.numpy(), a.numpy())
+    with pytest.raises(cq.ChoqolateError, match=r"u to be a tensor of .* like the weights, got .*64"):
+        cq.choquet(a.double(), a, a, a)
+    with pytest.raises(cq.ChoqolateError, match=r"baseline to be a tensor of .* like the weights, got float"):
+        cq.local_shapley_values(a, 0.0, a, a, a)
+    with pytest.raises(cq.ChoqolateError, match=r"baseline of shape \(\.\.\., 3\)"):
+        cq.local_shapley_values(a, a[:2], a, a, a)
     with pytest.raises(cq.ChoqolateError, match="one shape"):
         cq.interaction_indices(torch.rand(3), torch.rand(2))
     with pytest.raises(cq.ChoqolateError, match="at most 20 inputs"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.integral import AdditiveCapacity, PairwiseCapacity
+from choqolate.integral import PairwiseCapacity
 
 FORMS = ["pairwise", "factored", "none"]
 
@@ -97,20 +97,40 @@ def test_gradient_is_that_of_proposition_1_and_corollary_1(n_inputs, temperature
     torch.testing.assert_close(gradient, expected)
 
 
-def test_stack_is_independent_layers_side_by_side():
-    stack = cq.ChoquetLayer(5, 3, stack=4, dtype=torch.float64)
-    u = torch.rand(4, 7, 5, dtype=torch.float64)
-    values = stack(u)
+@pytest.mark.parametrize(
+    ("interactions", "n_inputs"), [("pairwise", 5), ("pairwise", 20), ("none", 5), ("factored", 5)]
+)
+def test_stack_is_independent_layers_side_by_side(interactions, n_inputs):
+    stack = a_layer(interactions, n_inputs=n_inputs, stack=4)
+    u = torch.rand(4, 2, 7, n_inputs, dtype=torch.float64)
+    values, weights = stack(u), stack.weights()
+    assert values.shape == (4, 2, 7, 3)
     for index in range(4):
-        alone = PairwiseCapacity(stack.capacity().w[index]).integrate(u[index])
-        torch.testing.assert_close(values[index], alone)
+        alone = cq.ChoquetLayer(n_inputs, 3, interactions, dtype=torch.float64)
+        alone.load_state_dict({name: theta[index] for name, theta in stack.state_dict().items()})
+        torch.testing.assert_close(values[index], alone(u[index]))
+        for mine, its in zip(weights, alone.weights(), strict=True):
+            torch.testing.assert_close(mine[index], its)
+    with pytest.raises(cq.ChoqolateError, match=rf"shape \(4, \.\.\., {n_inputs}\), got \(2, {n_inputs}\)"):
+        stack(torch.rand(2, n_inputs))
+
+
+@pytest.mark.parametrize("n_inputs", [7, 30])
+def test_inference_mode_leaves_nothing_behind_that_training_trips_over(n_inputs):
+    with torch.inference_mode():
+        cq.ChoquetLayer(n_inputs, 2)(torch.rand(600, n_inputs))
+    layer = cq.ChoquetLayer(n_inputs, 2)
+    layer(torch.rand(900, n_inputs)).sum().backward()
+    assert layer.theta.grad.isfinite().all()
 
 
 def test_free_weights_are_the_parameters():
-    for interactions, form in (("pairwise", PairwiseCapacity), ("none", AdditiveCapacity)):
-        layer = a_layer(interactions, free_weights=True)
-        u = torch.rand(4, 6, dtype=torch.float64)
-        torch.testing.assert_close(layer(u), form(layer.theta.detach(), free=True).integrate(u))
+    u = torch.rand(4, 6, dtype=torch.float64)
+    layer = a_layer("none", free_weights=True)
+    torch.testing.assert_close(layer(u), u @ layer.theta.T)
+    layer = a_layer("pairwise", free_weights=True)
+    phi = torch.stack([features(row) for row in u])
+    torch.testing.assert_close(layer(u), phi @ torch.cat(PairwiseCapacity(layer.theta).weights(), 1).T)
 
 
 def test_a_seed_means_the_same_in_every_precision():
@@ -136,6 +156,7 @@ def test_is_a_module_like_any_other():
     [
         ((4, 2, "all"), {}, "one of pairwise, factored, none, got 'all'"),
         ((0, 2), {}, "at least one input"),
+        ((2.0, 2), {}, "at least one input and one output, got 2.0 and 2"),
         ((4, 0), {}, "at least one input"),
         ((4, 2, "factored"), {"rank": 0}, "rank of at least 1"),
         ((4, 2, "factored"), {"free_weights": True}, "pairwise or none"),
@@ -147,7 +168,14 @@ def test_impossible_layers_say_why(arguments, options, message):
         cq.ChoquetLayer(*arguments, **options)
 
 
+def test_much_memory_is_announced():
+    with pytest.warns(cq.ChoqolateWarning, match=r"4000 inputs are 128,000,000 weights.*2\.9 GiB.*factored"):
+        cq.ChoquetLayer(4000, 8)
+
+
 def test_wrong_input_width_is_named():
+    with pytest.raises(cq.ChoqolateError, match=r"got \(\)"):
+        cq.ChoquetLayer(4, 2)(torch.tensor(1.0))
     with pytest.raises(cq.ChoqolateError, match=r"\(\.\.\., 4\), got \(3, 5\)"):
         cq.ChoquetLayer(4, 2)(torch.rand(3, 5))
 

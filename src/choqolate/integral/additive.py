@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity
@@ -17,6 +16,7 @@ class AdditiveCapacity(Capacity):
 
     ``free`` marks weights that are not on the simplex; removal then sets to zero and does not rescale.
 
+    >>> import torch
     >>> AdditiveCapacity(torch.tensor([[0.25, 0.75]])).integrate(torch.tensor([[1.0, 0.0]]))
     tensor([[0.2500]])
     """
@@ -39,7 +39,7 @@ class AdditiveCapacity(Capacity):
 
     def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
         n_rows = len(range(self.shape[1])[rows])
-        nothing = self.a.new_zeros(self.shape[0], n_rows, self.shape[1])
+        nothing = self.a.new_zeros(*self.a.shape[:-1], n_rows, self.shape[1])
         return nothing, nothing.clone()
 
     def interaction_mass(self) -> Tensor:
@@ -57,6 +57,3 @@ class AdditiveCapacity(Capacity):
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> AdditiveCapacity:
         return replace(self, a=self.a[nodes])
-
-    def to(self, dtype: torch.dtype) -> AdditiveCapacity:
-        return replace(self, a=self.a.detach().to("cpu", dtype))

@@ -21,6 +21,8 @@ class Capacity(ABC):
     :class:`FactoredCapacity`: b and c as low-rank products) and so in what an operation costs.
     """
 
+    free: bool = False  # weights that are not on the simplex: not a capacity at all, but useful for ablations
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
@@ -74,9 +76,9 @@ class Capacity(ABC):
     def select(self, nodes: Sequence[int] | slice | Tensor) -> Capacity:
         """The capacities of the given nodes."""
 
-    @abstractmethod
-    def to(self, dtype: torch.dtype) -> Capacity:
-        """The same capacities in another precision, detached from the graph and on the CPU."""
+    def attributions(self) -> Tensor:
+        """Shapley values ``(N, M)`` as shares: their size over the row's sum, detached from the graph."""
+        return as_shares(self.shapley().detach().abs())
 
     def involved_mass(self) -> Tensor:
         r"""Weight of all terms that involve input j, ``(N, M)``: :math:`2\,\mathrm{Shap}_j - a_j`."""
@@ -95,7 +97,17 @@ class Capacity(ABC):
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
         """``a (N, M)``, ``b`` and ``c`` ``(N, M(M-1)/2)``, pairs in the order of ``torch.triu_indices(M, M, 1)``."""
-        n_inputs = self.shape[1]
         b, c = self.pairs(slice(None))
-        j, l = torch.triu_indices(n_inputs, n_inputs, 1, device=b.device)
-        return self.singles(), b[:, j, l], c[:, j, l]
+        j, l = pair_indices(self.shape[1], b.device)
+        return self.singles(), b[..., j, l], c[..., j, l]
+
+
+def as_shares(values: Tensor) -> Tensor:
+    """Rows divided by their sums; rows of zeros stay."""
+    total = values.sum(-1, keepdim=True)
+    return values / torch.where(total == 0, 1.0, total)
+
+
+def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
+    """The two members of each pair, ``(2, M(M-1)/2)``, in the order in which b and c are written down."""
+    return torch.triu_indices(n_inputs, n_inputs, 1, device=device)

@@ -146,9 +146,6 @@ class FactoredCapacity(Capacity):
     def select(self, nodes: Sequence[int] | slice | Tensor) -> FactoredCapacity:
         return FactoredCapacity(self.m[nodes], self.a[nodes], self.p[nodes], self.q[nodes])
 
-    def to(self, dtype: torch.dtype) -> FactoredCapacity:
-        return FactoredCapacity(*(x.detach().to("cpu", dtype) for x in (self.m, self.a, self.p, self.q)))
-
 
 def _mix(weights: Tensor, terms: Tensor) -> Tensor:
     """Sums over the terms r of ``weights[..., r] * terms[..., r, :]``."""

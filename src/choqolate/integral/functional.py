@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from choqolate.errors import ChoqolateError
-from choqolate.integral.pairwise import PairwiseCapacity, pair_indices
+from choqolate.integral.capacity import pair_indices
+from choqolate.integral.pairwise import PairwiseCapacity
 
 
 class Moebius(NamedTuple):
@@ -43,14 +44,9 @@ def choquet(u: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     tensor(0.3000)
     """
     a, b, c = _check_weights(a, b, c)
-    if u.shape[-1:] != a.shape[-1:]:
-        raise ChoqolateError(
-            f"expected u of shape (..., {a.shape[-1]}) to match a of shape {tuple(a.shape)}, got {tuple(u.shape)}"
-        )
-    one = a.ndim == 1
-    capacity = PairwiseCapacity.from_weights(*((a[None], b[None], c[None]) if one else (a, b, c)))
-    values = capacity.integrate(u.reshape(-1, u.shape[-1])).reshape(*u.shape[:-1], -1)
-    return values[..., 0] if one else values
+    _check_inputs("u", u, a)
+    values = _capacity(a, b, c).integrate(u.reshape(-1, u.shape[-1]))
+    return values.reshape((*u.shape[:-1], *a.shape[:-1]))
 
 
 def shapley_values(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -73,21 +69,24 @@ def local_shapley_values(u: Tensor, baseline: Tensor, a: Tensor, b: Tensor, c: T
     :math:`\frac12 [f(y_j, x_l) - f(x_j, x_l) + f(y_j, y_l) - f(x_j, y_l)]`, the linear term :math:`a_j (y_j - x_j)`.
 
     Args:
-        u: inputs ``(B, p)``.
-        baseline: ``(p,)`` or ``(B, p)``.
-        a, b, c: weights of N integrals.
+        u: inputs ``(..., p)``.
+        baseline: ``(p,)``, or of the shape of u.
+        a, b, c: weights of N integrals, or of one.
 
     Returns:
-        ``(B, N, p)``, summing over p to ``choquet(u) - choquet(baseline)``.
+        ``(..., N, p)``, or ``(..., p)`` for the weights of one integral, summing over p to
+        ``choquet(u) - choquet(baseline)``.
 
     >>> weights = torch.tensor([[0.5, 0.0]]), torch.tensor([[0.25]]), torch.tensor([[0.25]])
     >>> local_shapley_values(torch.tensor([[0.2, 0.6]]), torch.zeros(2), *weights)
     tensor([[[0.1500, 0.1500]]])
     """
     a, b, c = _check_weights(a, b, c)
-    if a.ndim == 1:
-        a, b, c = a[None], b[None], c[None]
-    return PairwiseCapacity.from_weights(a, b, c).local_shapley(u, baseline)
+    _check_inputs("u", u, a)
+    _check_inputs("baseline", baseline, a)
+    flat, start = (x.reshape(-1, u.shape[-1]) for x in (u, baseline.expand_as(u)))
+    values = _capacity(a, b, c).local_shapley(flat, start)
+    return values.reshape((*u.shape[:-1], *a.shape))
 
 
 def moebius_transform(a: Tensor, b: Tensor, c: Tensor) -> Moebius:
@@ -161,7 +160,25 @@ def _add_to_members(a: Tensor, pair_values: Tensor) -> Tensor:
     return a.index_add(-1, j, pair_values).index_add(-1, l, pair_values)
 
 
+def _capacity(a: Tensor, b: Tensor, c: Tensor) -> PairwiseCapacity:
+    return PairwiseCapacity.from_weights(*((a[None], b[None], c[None]) if a.ndim == 1 else (a, b, c)))
+
+
+def _check_inputs(name: str, u: Tensor, a: Tensor) -> None:
+    if not isinstance(u, Tensor) or u.dtype != a.dtype:
+        came = u.dtype if isinstance(u, Tensor) else type(u).__name__
+        raise ChoqolateError(f"expected {name} to be a tensor of {a.dtype} like the weights, got {came}")
+    if u.shape[-1:] != a.shape[-1:]:
+        raise ChoqolateError(
+            f"expected {name} of shape (..., {a.shape[-1]}) to match a of shape {tuple(a.shape)}, got {tuple(u.shape)}"
+        )
+
+
 def _check_weights(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    dtypes = [x.dtype if isinstance(x, Tensor) else type(x).__name__ for x in (a, b, c)]
+    if not (dtypes[0] == dtypes[1] == dtypes[2] and isinstance(a, Tensor) and a.is_floating_point()):
+        came = ", ".join(map(str, dtypes))
+        raise ChoqolateError(f"expected a, b and c to be floating tensors of one type, got {came}: use torch.as_tensor")
     p = a.shape[-1] if a.ndim else 0
     expected = (*a.shape[:-1], p * (p - 1) // 2)
     if a.ndim not in (1, 2) or b.shape != expected or c.shape != expected:

@@ -167,6 +167,7 @@ def _moebius_block(w: Tensor, block: _Block, linear: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=128)
+@torch.inference_mode(False)  # what is kept must serve training as well
 def _upper_triangle(size: int, device: torch.device) -> Tensor:
     return torch.ones(size, size, dtype=torch.bool, device=device).triu()
 
@@ -198,7 +199,8 @@ def _workspace(size: int, like: Tensor) -> Tensor:
     buffers = _kept.__dict__
     name = str(like.dtype)
     if name not in buffers or len(buffers[name]) < size:
-        buffers[name] = torch.empty(size, dtype=like.dtype)
+        with torch.inference_mode(False):
+            buffers[name] = torch.empty(size, dtype=like.dtype)
     buffer: Tensor = buffers[name]
     return buffer
 

@@ -19,6 +19,7 @@ from choqolate.integral.pairwise import PairwiseCapacity
 INTERACTIONS = ("pairwise", "factored", "none")
 INITIAL_SPREAD = 0.1
 _COPIES_IN_TRAINING = 6  # parameters, weights, the gradients of both, and two moments of Adam
+_MUCH_MEMORY = 2 << 30
 
 
 class ChoquetLayer(nn.Module):
@@ -69,9 +70,8 @@ class ChoquetLayer(nn.Module):
         self.rank, self.free_weights, self.stack = rank, free_weights, stack
         shapes = raw_shapes(in_features, out_features, interactions, rank)
         dtype = dtype or torch.get_default_dtype()
-        check_memory(
-            sum(math.prod(shape) for shape in shapes.values()) * (stack or 1), in_features, interactions, dtype
-        )
+        n_weights = sum(math.prod(shape) for shape in shapes.values()) * (stack or 1)
+        check_memory(n_weights, in_features, interactions, dtype)
         leading = () if stack is None else (stack,)
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(*leading, *shape, device=device, dtype=dtype)))
@@ -82,7 +82,8 @@ class ChoquetLayer(nn.Module):
         """Draw initial values, for all integrals or for a part of them (of the stack, where there is one)."""
         for theta in self.parameters():
             # drawn in float64 on the CPU, so that a seed means the same on every device and in every precision
-            spread = 1 / math.sqrt(self.in_features**2) if self.free_weights else INITIAL_SPREAD
+            fan_in = self.in_features ** (2 if self.interactions == "pairwise" else 1)
+            spread = 1 / math.sqrt(fan_in) if self.free_weights else INITIAL_SPREAD
             drawn = torch.empty(theta[part].shape, dtype=torch.float64).normal_(0, spread, generator=generator)
             theta[part] = drawn.to(theta)
 
@@ -91,11 +92,12 @@ class ChoquetLayer(nn.Module):
         return as_capacity(dict(self.named_parameters()), self.interactions, free_weights=self.free_weights)
 
     def forward(self, u: Tensor) -> Tensor:
-        if u.shape[-1] != self.in_features:
-            raise ChoqolateError(f"expected inputs of shape (..., {self.in_features}), got {tuple(u.shape)}")
-        if self.stack is not None:
-            return self.capacity().integrate(u)
-        values = self.capacity().integrate(u.reshape(-1, self.in_features))
+        leading = () if self.stack is None else (self.stack,)
+        if u.ndim < 1 + len(leading) or u.shape[-1] != self.in_features or u.shape[: len(leading)] != leading:
+            expected = ", ".join([*map(str, leading), "...", str(self.in_features)])
+            raise ChoqolateError(f"expected inputs of shape ({expected}), got {tuple(u.shape)}")
+        n_rows = u[..., 0].numel() // math.prod(leading)
+        values = self.capacity().integrate(u.reshape(*leading, n_rows, self.in_features))
         return values.reshape(*u.shape[:-1], self.out_features)
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,7 +108,7 @@ class ChoquetLayer(nn.Module):
         return self.capacity().weights()
 
     def shapley(self) -> Tensor:
-        """Shapley values ``(N, M)`` of the inputs in each integral; rows sum to one."""
+        """Shapley values ``(N, M)`` of the inputs in each integral; rows sum to one unless the weights are free."""
         return self.capacity().shapley()
 
     def extra_repr(self) -> str:
@@ -127,9 +129,9 @@ def as_capacity(raw: Mapping[str, Tensor], interactions: str, *, free_weights: b
 
 
 def check_memory(n_weights: int, in_features: int, interactions: str, dtype: torch.dtype) -> None:
-    """Refuse what cannot be trained in this machine's memory, warn of what takes most of it."""
-    needed, physical = _COPIES_IN_TRAINING * n_weights * dtype.itemsize, _physical_memory()
-    if needed < physical / 2:
+    """Refuse what cannot be trained in this machine's memory, warn of what takes a lot of it."""
+    needed, physical = training_bytes(n_weights, dtype), _physical_memory()
+    if needed < min(_MUCH_MEMORY, physical / 2):
         return
     advice = "fewer inputs" if interactions == "factored" else "interactions='factored' (linear in the inputs)"
     message = (
@@ -139,6 +141,11 @@ def check_memory(n_weights: int, in_features: int, interactions: str, dtype: tor
     if needed > physical:
         raise ChoqolateError(message)
     warnings.warn(message, ChoqolateWarning, stacklevel=3)
+
+
+def training_bytes(n_weights: int, dtype: torch.dtype) -> int:
+    """Memory that training takes for so many weights."""
+    return _COPIES_IN_TRAINING * n_weights * dtype.itemsize
 
 
 def _physical_memory() -> float:
@@ -161,8 +168,8 @@ def raw_shapes(n_inputs: int, n_nodes: int, interactions: str, rank: int) -> dic
 def _check_arguments(in_features: int, out_features: int, interactions: str, rank: int, free_weights: bool) -> None:
     if interactions not in INTERACTIONS:
         raise ChoqolateError(f"expected interactions to be one of {', '.join(INTERACTIONS)}, got {interactions!r}")
-    if in_features < 1 or out_features < 1:
-        raise ChoqolateError(f"expected at least one input and one output, got {in_features} and {out_features}")
+    if not (isinstance(in_features, int) and isinstance(out_features, int) and in_features > 0 and out_features > 0):
+        raise ChoqolateError(f"expected at least one input and one output, got {in_features!r} and {out_features!r}")
     if interactions == "factored" and rank < 1:
         raise ChoqolateError(f"expected a rank of at least 1, got {rank}")
     if interactions == "factored" and free_weights:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from choqolate.integral.capacity import Capacity
+from choqolate.integral.capacity import Capacity, pair_indices
 from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
 
 _DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -48,8 +48,12 @@ class PairwiseCapacity(Capacity):
         return self.w.shape[-3], self.w.shape[-1]
 
     def integrate(self, u: Tensor) -> Tensor:
-        if self.w.ndim > 3 or self.shape[1] <= _DENSE_UP_TO:
+        if self.shape[1] <= _DENSE_UP_TO:
             return self._integrate_all_pairs(u)
+        if self.w.ndim > 3:
+            thetas = [None] * len(self.w) if self.theta is None else self.theta
+            stack = zip(self.w, thetas, u, strict=True)
+            return torch.stack([PairwiseCapacity(w, self.free, theta).integrate(rows) for w, theta, rows in stack])
         return blocked_integral(u, self.w) if self.theta is None else self.integrate_with_mass(u)[0]
 
     def integrate_with_mass(self, u: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,16 +117,9 @@ class PairwiseCapacity(Capacity):
     def select(self, nodes: Sequence[int] | slice | Tensor) -> PairwiseCapacity:
         return PairwiseCapacity(self.w[nodes], self.free)
 
-    def to(self, dtype: torch.dtype) -> PairwiseCapacity:
-        return PairwiseCapacity(self.w.detach().to("cpu", dtype), self.free)
-
-
-def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
-    """The two members of each pair, ``(2, M(M-1)/2)``, in the order in which b and c are written down."""
-    return torch.triu_indices(n_inputs, n_inputs, 1, device=device)
-
 
 @lru_cache(maxsize=8)
+@torch.inference_mode(False)  # what is kept must serve training as well
 def _cell_of_weight(n_inputs: int) -> Tensor:
     """For each cell of the flattened matrix, the index of its weight in (a, b, c)."""
     j, l = pair_indices(n_inputs)
@@ -135,6 +132,7 @@ def _cell_of_weight(n_inputs: int) -> Tensor:
 
 
 @lru_cache(maxsize=8)
+@torch.inference_mode(False)
 def _all_differences(n_inputs: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """The map from u to all u_j - u_l, ``(M, M^2)``, and the sign / 2 of |u_j - u_l| in each cell of w."""
     identity = torch.eye(n_inputs, dtype=dtype, device=device)
