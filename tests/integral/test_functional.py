@@ -171,10 +171,15 @@ def test_wrong_shapes_are_named(u, a, b, c, message):
         cq.choquet(torch.rand(u), torch.rand(a), torch.rand(b), torch.rand(c))
 
 
-def test_empty_batches_pass_through():
-    weights = torch.rand(2, 3), torch.rand(2, 3), torch.rand(2, 3)
-    assert cq.choquet(torch.rand(0, 3), *weights).shape == (0, 2)
-    assert cq.local_shapley_values(torch.rand(0, 3), torch.zeros(3), *weights).shape == (0, 2, 3)
+@pytest.mark.parametrize("p", [3, 30])
+def test_empty_batches_pass_through(p):
+    n_pairs = p * (p - 1) // 2
+    weights = torch.rand(2, p, requires_grad=True), torch.rand(2, n_pairs), torch.rand(2, n_pairs)
+    values = cq.choquet(torch.rand(0, p), *weights)
+    assert values.shape == (0, 2)
+    values.sum().backward()
+    assert not weights[0].grad.any()
+    assert cq.local_shapley_values(torch.rand(0, p), torch.zeros(p), *weights).shape == (0, 2, p)
 
 
 def test_local_values_of_one_integral_and_any_leading_shape():

@@ -27,6 +27,7 @@ def blocking(request, monkeypatch):
     if request.param != "as shipped":
         monkeypatch.setattr(kernel, "_CPU_WORKSPACE", 200)
         monkeypatch.setattr(kernel, "_CHUNK", 4)
+        monkeypatch.setattr(kernel, "_GROUP_WEIGHTS", 600)
         threads = torch.get_num_threads()
         torch.set_num_threads(4)
         yield

@@ -24,9 +24,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 # Features held at a time: a CPU's should stay in its cache, a GPU wants large launches.
-_CPU_WORKSPACE = 1 << 21
+_CPU_WORKSPACE = 1 << 20
 _GPU_WORKSPACE = 1 << 26
 _MOST_ROWS = 48  # of a block
+_GROUP_WEIGHTS = 1 << 19  # weights prepared at a time
 _CHUNK = 512  # rows of the batch at a time
 
 
@@ -39,6 +40,10 @@ class _Block(NamedTuple):
     @property
     def rows(self) -> int:
         return self.stop - self.start
+
+    def part(self, matrix: Tensor, block: _Block) -> Tensor:
+        """A smaller block of a matrix ``(N, rows, M - start)`` of this one."""
+        return matrix[:, block.start - self.start : block.stop - self.start, block.start - self.start :]
 
 
 def blocked_integral(u: Tensor, w: Tensor) -> Tensor:
@@ -101,10 +106,12 @@ def _integrate(u: Tensor, w: Tensor) -> Tensor:
     features = _Features(chunks[0])
     linear = w.new_zeros(w.shape[:2])
     outs = [w.new_zeros(len(chunk), len(w), chunk.shape[2]) for chunk in chunks]
-    for block in features.blocks:
-        pairs = _moebius_block(w, block, linear).flatten(1)
-        for chunk, out in zip(chunks, outs, strict=True):
-            out.baddbmm_(pairs.expand(len(chunk), -1, -1), features.of(chunk, block))
+    for group, blocks in _groups(features.blocks, w):
+        pairs = _moebius_block(w, group, linear)
+        for block in blocks:
+            part = group.part(pairs, block).flatten(1)
+            for chunk, out in zip(chunks, outs, strict=True):
+                out.baddbmm_(part.expand(len(chunk), -1, -1), features.of(chunk, block))
     for chunk, out in zip(chunks, outs, strict=True):
         out.baddbmm_(linear.expand(len(chunk), -1, -1), chunk)
     return _from_tiles(outs, len(u))
@@ -117,15 +124,19 @@ def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None
     linear, grad = g.T @ u, torch.empty_like(w)
     if mean is not None:
         linear -= mean[:, None]
-    for block in features.blocks:
-        size, (inside, right) = block.rows, (slice(block.start, block.stop), slice(block.stop, None))
-        low = _total([torch.bmm(gs, features.of(us, block).mT).sum(0) for us, gs in zip(chunks, g_chunks, strict=True)])
+    for group, blocks in _groups(features.blocks, w):
+        size, (inside, right) = group.rows, (slice(group.start, group.stop), slice(group.stop, None))
+        low = w.new_zeros(len(w), size, w.shape[1] - group.start)  # d min
+        for block in blocks:
+            slopes = _total(
+                [torch.bmm(gs, features.of(us, block).mT).sum(0) for us, gs in zip(chunks, g_chunks, strict=True)]
+            )
+            group.part(low, block).copy_(slopes.unflatten(1, (block.rows, -1)))
         if mean is not None:
-            low -= mean[:, None]
-        low = low.unflatten(1, (size, -1))
-        high = (linear[:, inside, None] + linear[:, None, block.start :]).sub_(low)  # d max = d u_j + d u_l - d min
+            low -= mean[:, None, None]
+        high = (linear[:, inside, None] + linear[:, None, group.start :]).sub_(low)  # d max = d u_j + d u_l - d min
         for rows, columns, part in (
-            (inside, inside, torch.where(_upper_triangle(size, w.device), low[:, :, :size], high[:, :, :size])),
+            (inside, inside, torch.where(_upper_triangle(size, w.device), low[:, :, :size], high[:, :, :size].mT)),
             (inside, right, low[:, :, size:]),
             (right, inside, high[:, :, size:].mT),
         ):
@@ -217,6 +228,19 @@ def _blocks(chunk: Tensor) -> list[_Block]:
     return blocks
 
 
+def _groups(blocks: Sequence[_Block], w: Tensor) -> list[tuple[_Block, list[_Block]]]:
+    """Neighbouring blocks whose weights are prepared at once, as few operations as the cache allows."""
+    groups: list[tuple[_Block, list[_Block]]] = []
+    for block in blocks:
+        if groups:
+            first = groups[-1][0].start
+            if len(w) * (block.stop - first) * (w.shape[1] - first) <= _GROUP_WEIGHTS:
+                groups[-1] = (_Block(first, block.stop), [*groups[-1][1], block])
+                continue
+        groups.append((block, [block]))
+    return groups
+
+
 def _chunks(x: Tensor) -> list[Tensor]:
     """Rows of ``x (B, K)`` in chunks of tiles, each ``(tiles, K, tile)``; the last tile is filled up with zeros."""
     n_rows = max(1, len(x))
@@ -224,7 +248,7 @@ def _chunks(x: Tensor) -> list[Tensor]:
     tile = min(tile, n_rows)
     if len(x) % tile:
         x = torch.nn.functional.pad(x, (0, 0, 0, -len(x) % tile))
-    tiles = x.reshape(-1, tile, x.shape[1]).mT.contiguous()
+    tiles = x.reshape(len(x) // tile, tile, x.shape[1]).mT.contiguous()
     return list(tiles.split(max(1, _CHUNK // tile)))
 
 
