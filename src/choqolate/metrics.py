@@ -49,7 +49,7 @@ def attribution_gini(W: ArrayLike) -> Floats:
     >>> attribution_gini([[0.25, 0.25, 0.25, 0.25], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     array([0.  , 0.75,  nan])
     """
-    weights = np.abs(_as_array(W, "W", ndims=(1, 2)))
+    weights = _sizes(W)
     m = weights.shape[-1]
     with np.errstate(invalid="ignore"):
         gini = np.sort(weights) @ (2 * np.arange(1, m + 1) - m - 1) / (m * weights.sum(axis=-1))
@@ -66,7 +66,8 @@ def node_coherence(W: ArrayLike, correlation: ArrayLike) -> Floats:
 
     Args:
         W: Attributions, shape (N, M), giving shape (N,); or one node, shape (M,), giving a scalar. Signs are ignored.
-        correlation: R, the correlation matrix of the concept scores, shape (M, M): see :func:`concept_correlation`.
+        correlation: R, the correlation matrix of the concept scores, shape (M, M): see :func:`concept_correlation`. For
+            attributions of presence and absence, shape (N, 2M), that of ``np.hstack([scores, -scores])``.
     Raises:
         ChoqolateError: If shapes do not match, ``W`` is not finite, or ``correlation`` has entries outside [-1, 1].
 
@@ -74,7 +75,7 @@ def node_coherence(W: ArrayLike, correlation: ArrayLike) -> Floats:
     >>> node_coherence([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], R)
     array([ 0.8, -0.2,  nan])
     """
-    weights = np.abs(_as_array(W, "W", ndims=(1, 2)))
+    weights = _sizes(W)
     matrix = _as_array(correlation, "correlation", ndims=(2,), allow_nan=True)
     m = weights.shape[-1]
     if matrix.shape != (m, m) or (np.abs(matrix) > 1 + 1e-6).any():
@@ -233,6 +234,8 @@ def hsic(A: ArrayLike, B: ArrayLike, kernel: Literal["linear", "rbf"] = "linear"
         raise ChoqolateError(f"A: expected at most {_RBF_MAX_ROWS:,} rows for RBF, got {n:,}; subsample A and B alike.")
     if not (first.any() and second.any()):
         return 0.0
+    if normalised:  # which ignores the scale, so that tiny numbers need not vanish when they are squared
+        first, second = first / np.abs(first).max(), second / np.abs(second).max()
     kl, kk, ll = (_linear_products if kernel == "linear" else _rbf_products)(first, second)
     return min(max(kl / math.sqrt(kk) / math.sqrt(ll), 0.0), 1.0) if normalised else kl / (n - 1) ** 2
 
@@ -326,6 +329,13 @@ def _masked_hsic(first: Sparse, second: Sparse, n: int) -> float:
     trace, through = K[at] @ L[mirrored], np.bincount(columns, K, n) @ np.bincount(rows, L, n)
     total = float(trace + K.sum() * L.sum() / ((n - 1) * (n - 2)) - 2 * through / (n - 2))
     return total / (n * (n - 3)) if abs(total) > 1e-12 * np.abs(K) @ np.abs(L) else 0.0  # below: rounding
+
+
+def _sizes(W: ArrayLike) -> Floats:
+    """Absolute attributions, each row relative to its largest: sums and products neither vanish nor overflow."""
+    weights = np.abs(_as_array(W, "W", ndims=(1, 2)))
+    largest = weights.max(axis=-1, keepdims=True)
+    return np.divide(weights, largest, out=weights, where=largest > 0)
 
 
 def _blocks(n: int) -> Iterator[slice]:
