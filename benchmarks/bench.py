@@ -148,7 +148,7 @@ def bench_factored() -> list[tuple[str, ...]]:
     steps = [layer_step(cq.ChoquetLayer(size, NODES, "factored"), torch.rand(64, size)) for size in sizes]
     for step in steps:
         step()
-    rounds = [[seconds(step) for step in steps] for _ in range(5)]
+    rounds = [[seconds(step) for step in steps] for _ in range(11)]
     medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
     for index in range(1, len(sizes)):
         growth = statistics.median(times[index] / times[index - 1] for times in rounds)

@@ -23,7 +23,7 @@ from torch.nn.functional import embedding_bag, pad
 
 from choqolate.integral.capacity import Capacity
 
-_WORKSPACE = 3 << 20  # numbers in the largest buffer: 12 MB in single precision
+_WORKSPACE = 9 << 19  # numbers in the largest buffer: 18 MB in single precision
 _CHUNK_ROWS = 2  # that should fit the workspace, else the terms are split
 _RUN_LENGTH = 32  # of the runs into which a running sum is cut
 

@@ -111,7 +111,7 @@ def _integrate(u: Tensor, w: Tensor) -> Tensor:
         for block in blocks:
             part = group.part(pairs, block).flatten(1)
             for chunk, out in zip(chunks, outs, strict=True):
-                out.baddbmm_(part.expand(len(chunk), -1, -1), features.of(chunk, block))
+                out.baddbmm_(part.expand(chunk.shape[0], -1, -1), features.of(chunk, block))
     for chunk, out in zip(chunks, outs, strict=True):
         out.baddbmm_(linear.expand(len(chunk), -1, -1), chunk)
     return _from_tiles(outs, len(u))
@@ -126,7 +126,7 @@ def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None
         linear -= mean[:, None]
     for group, blocks in _groups(features.blocks, w):
         size, (inside, right) = group.rows, (slice(group.start, group.stop), slice(group.stop, None))
-        low = w.new_zeros(len(w), size, w.shape[1] - group.start)  # d min
+        low = w.new_empty(len(w), size, w.shape[1] - group.start)  # d min; what is left of the blocks is not read
         for block in blocks:
             slopes = _total(
                 [torch.bmm(gs, features.of(us, block).mT).sum(0) for us, gs in zip(chunks, g_chunks, strict=True)]
@@ -140,6 +140,8 @@ def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None
             (inside, right, low[:, :, size:]),
             (right, inside, high[:, :, size:].mT),
         ):
+            if not part.numel():
+                continue
             if mean is None:
                 grad[:, rows, columns] = part
             else:
@@ -194,10 +196,11 @@ class _Features:
 
     def of(self, chunk: Tensor, block: _Block) -> Tensor:
         """``(tiles, rows * columns, tile)``, valid until the next call."""
-        first, later = chunk[:, block.start : block.stop, None], chunk[:, None, block.start :]
-        shape = (len(chunk), block.rows, chunk.shape[1] - block.start, chunk.shape[2])
-        features = self.workspace[: shape[0] * shape[1] * shape[2] * shape[3]].view(shape)
-        return torch.minimum(first, later, out=features).flatten(1, 2)
+        (n_tiles, n_inputs, tile), (start, stop) = chunk.shape, block
+        rows, columns = stop - start, n_inputs - start
+        features = self.workspace[: n_tiles * rows * columns * tile].view(n_tiles, rows, columns, tile)
+        torch.minimum(chunk[:, start:stop, None], chunk[:, None, start:], out=features)
+        return features.view(n_tiles, rows * columns, tile)
 
 
 _kept = threading.local()
