@@ -71,10 +71,8 @@ def load(path: str | PathLike[str]) -> ChoqolateClassifier:
     folder = Path(path)
     try:
         return _load(folder)
-    except ChoqolateError:
-        return _load(
-            folder
-        )  # another process may have replaced the files between our two reads; a second time is no chance
+    except ChoqolateError:  # a save in another process may have replaced one file between our reads of the two
+        return _load(folder)
 
 
 def _load(folder: Path) -> ChoqolateClassifier:
