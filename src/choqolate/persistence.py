@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
+from choqolate.files import sync_folder, write_bytes
 from choqolate.integral.layer import raw_shapes
 from choqolate.model import second_layer
 from choqolate.removal import MODES, Edit
@@ -56,10 +57,10 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
         raise ChoqolateError(f"expected names that can be written as UTF-8: {error}") from error
     folder.mkdir(parents=True, exist_ok=True)
     _settle(folder)
-    _write(folder / NEXT_TENSORS, numbers)
-    _write(folder / CONFIG, text)
+    write_bytes(folder / NEXT_TENSORS, numbers)
+    write_bytes(folder / CONFIG, text)
     os.replace(folder / NEXT_TENSORS, folder / TENSORS)
-    _sync(folder)
+    sync_folder(folder)
 
 
 def load(path: str | PathLike[str]) -> ChoqolateClassifier:
@@ -169,7 +170,7 @@ def _settle(folder: Path) -> None:
         return
     if hashlib.sha256(numbers).hexdigest() == checksum:
         os.replace(folder / NEXT_TENSORS, folder / TENSORS)
-        _sync(folder)
+        sync_folder(folder)
 
 
 def _read_numbers(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
@@ -252,28 +253,3 @@ def _check_numbers(classifier: ChoqolateClassifier, tensors: dict[str, torch.Ten
             raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
         if not tensors[name].isfinite().all():
             raise ChoqolateError(f"{name} holds numbers that are not finite")
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write under a temporary name, flush to the disk, rename."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync(target.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Make renames in a folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

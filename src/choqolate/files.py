@@ -1,0 +1,67 @@
+"""Files that survive a power cut: written under a temporary name, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from choqolate.errors import ChoqolateError
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary path to write to; it takes the target's name when the block ends without an error.
+
+    A reader finds the old file or the new one, never half.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "words.txt"
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("sea")
+    >>> target.read_text(), len(list(target.parent.iterdir()))
+    ('sea', 1)
+    """
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    sync_folder(target.parent)
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Replace a file's content in one step."""
+    with replacing(target) as temporary:
+        temporary.write_bytes(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_output(target: Path) -> None:
+    """Find out before the work, not after it, that a file cannot be written."""
+    if target.is_dir():
+        raise ChoqolateError(f"expected a file to write to, {target} is a folder: choose another name")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(target.parent, os.W_OK):
+        raise ChoqolateError(f"expected a folder that can be written to, {target.parent} is read-only")
+
+
+def printable(path: str) -> str:
+    r"""A path as text that every file format takes; bytes of a name that are no UTF-8 are spelled out as ``\xff``."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,176 @@
+"""The manifest: which pictures there are, and what is known of each. Every reader of data yields one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError
+from choqolate.files import printable
+from choqolate.validation import listed
+
+SPLITS = ("train", "val", "test")
+_SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing", "tst"), "test"),
+}
+TEST_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Pictures in order, one row each.
+
+    Attributes:
+        root: the folder that the paths start from.
+        paths: path of each picture relative to ``root``, with forward slashes ``(n,)``.
+        labels: class of each picture ``(n,)``, entries may be ``None``; ``None`` altogether if there are no labels.
+        split: ``"train"``, ``"val"`` or ``"test"`` ``(n,)``, or ``None`` likewise.
+        groups: group for worst-group accuracy ``(n,)``, or ``None`` likewise.
+        classes: the class names in the data set's order.
+        source: where the rows come from: the name of a data set, ``"folder"`` or ``"csv"``.
+        notes: what the reader left out or made up, one sentence each.
+
+    >>> rows = Manifest(Path("photos"), ["a.jpg", "b.jpg"], labels=["cat", None])
+    >>> len(rows), rows.classes, rows.split, rows.files()
+    (2, ('cat',), None, ['photos/a.jpg', 'photos/b.jpg'])
+    """
+
+    root: Path
+    paths: np.ndarray
+    labels: np.ndarray | None = None
+    split: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
+    source: str = "folder"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        def keep(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("root", Path(self.root))
+        paths = np.empty(len(self.paths), dtype=object)
+        paths[:] = [str(path) for path in self.paths]
+        keep("paths", paths)
+        for name in ("labels", "split", "groups"):
+            keep(name, text_column(getattr(self, name), name, len(paths)))
+        keep("split", split_names(self.split))
+        keep("classes", class_order(self.labels, self.classes))
+        repeated = [path for path, count in Counter(paths).items() if count > 1]
+        if repeated:
+            raise ChoqolateError(f"expected every picture once, got {listed(repeated)} more than once: drop the copies")
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def files(self) -> list[str]:
+        """Full path of every picture."""
+        return [os.path.join(self.root, path) for path in self.paths]
+
+    def take(self, rows: np.ndarray) -> Self:
+        """The given rows, by index or by mask."""
+        parts: dict[str, Any] = {name: getattr(self, name) for name in ("paths", "labels", "split", "groups")}
+        taken: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return replace(self, **taken)
+
+    def with_split(self, test_share: float = TEST_SHARE) -> Self:
+        """A fixed, stratified split into train and test where there is none; see :func:`stratified_split`."""
+        if self.split is not None or self.labels is None:
+            return self
+        note = f"no split was given: {test_share:.0%} of each class, always the same, are for testing"
+        split = stratified_split([printable(path) for path in self.paths], self.labels.tolist(), test_share)
+        return replace(self, split=np.array(split, dtype=object), notes=(*self.notes, note))
+
+    def counts(self) -> Iterator[tuple[str, str, str, int]]:
+        """Number of rows for each split, class and group that occurs: (split, class, group, rows)."""
+        columns = [self.split, self.labels, self.groups]
+        filled = [np.full(len(self), "") if column is None else column for column in columns]
+        found = Counter(zip(*([value or "" for value in column] for column in filled), strict=True))
+        order = {name: index for index, name in enumerate((*SPLITS, *self.classes))}
+        for key in sorted(found, key=lambda key: [(order.get(part, len(order)), part) for part in key]):
+            yield (*key, found[key])
+
+
+def text_column(values: Iterable[Any] | None, name: str, n_rows: int) -> np.ndarray | None:
+    """One text or ``None`` for each row; ``None`` altogether where nothing is known.
+
+    >>> text_column(["a", None], "labels", 2)
+    array(['a', None], dtype=object)
+    >>> text_column(["", None], "labels", 2)
+    """
+    if values is None:
+        return None
+    items = [_text(value) for value in values]
+    if len(items) != n_rows:
+        raise ChoqolateError(f"expected {name} for {n_rows} rows, got {len(items)}")
+    if all(item is None for item in items):
+        return None
+    if any(item is None for item in items):
+        column = np.empty(n_rows, dtype=object)
+        column[:] = items
+        return column
+    return np.array(items, dtype=str)
+
+
+def _text(value: Any) -> str | None:
+    missing = value is None or value != value or str(value).strip() in ("", "<NA>")
+    return None if missing else str(value)
+
+
+def split_names(split: np.ndarray | None) -> np.ndarray | None:
+    """Splits by the names of this library: train, val, test.
+
+    >>> split_names(np.array(["Training", "valid"]))
+    array(['train', 'val'], dtype='<U5')
+    """
+    if split is None:
+        return None
+    found = {name for name in split if name is not None}
+    unknown = sorted(name for name in found if name.strip().lower() not in _SPLIT_NAMES)
+    if unknown:
+        raise ChoqolateError(f"expected splits called {', '.join(SPLITS)}, got {listed(unknown)}: rename them")
+    names = [None if name is None else _SPLIT_NAMES[name.strip().lower()] for name in split]
+    return text_column(names, "split", len(split))
+
+
+def class_order(labels: np.ndarray | None, classes: Sequence[str] = ()) -> tuple[str, ...]:
+    """The class names: as given, or as they occur, sorted."""
+    found = set() if labels is None else {label for label in labels if label is not None}
+    order = tuple(dict.fromkeys(classes)) or tuple(sorted(found))
+    unknown = sorted(found - set(order))
+    if unknown:
+        raise ChoqolateError(f"expected labels among {listed(order)}, got {listed(unknown)}")
+    return order
+
+
+def stratified_split(
+    names: Sequence[str], labels: Sequence[str | None], test_share: float = TEST_SHARE
+) -> list[str | None]:
+    """``"train"`` or ``"test"`` for each row, the same share of every class in both; ``None`` without a label.
+
+    Rows of a class are ranked by a hash of their name, so the split is the same on every machine, whatever the order
+    of the rows, and hardly moves when pictures are added.
+
+    >>> stratified_split(["a", "b", "c", "d"], ["x", "x", "y", "y"], test_share=0.5)
+    ['train', 'test', 'train', 'test']
+    """
+    ranked: dict[str, list[int]] = {}
+    for index in sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest()):
+        label = labels[index]
+        if label is not None:
+            ranked.setdefault(label, []).append(index)
+    split: list[str | None] = [None] * len(names)
+    for members in ranked.values():
+        n_test = min(max(round(test_share * len(members)), 1), len(members) - 1)
+        for rank, index in enumerate(members):
+            split[index] = "test" if rank < n_test else "train"
+    return split
