@@ -17,7 +17,7 @@ from choqolate.files import printable
 from choqolate.validation import listed
 
 SPLITS = ("train", "val", "test")
-_SPLIT_NAMES = {
+SPLIT_NAMES = {
     **dict.fromkeys(("train", "training", "trn"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
     **dict.fromkeys(("test", "testing", "tst"), "test"),
@@ -92,9 +92,11 @@ class Manifest:
 
     def counts(self) -> Iterator[tuple[str, str, str, int]]:
         """Number of rows for each split, class and group that occurs: (split, class, group, rows)."""
-        columns = [self.split, self.labels, self.groups]
-        filled = [np.full(len(self), "") if column is None else column for column in columns]
-        found = Counter(zip(*([value or "" for value in column] for column in filled), strict=True))
+        columns = [
+            [""] * len(self) if column is None else [value or "" for value in column.tolist()]
+            for column in (self.split, self.labels, self.groups)
+        ]
+        found = Counter(zip(*columns, strict=True))
         order = {name: index for index, name in enumerate((*SPLITS, *self.classes))}
         for key in sorted(found, key=lambda key: [(order.get(part, len(order)), part) for part in key]):
             yield (*key, found[key])
@@ -135,16 +137,16 @@ def split_names(split: np.ndarray | None) -> np.ndarray | None:
     if split is None:
         return None
     found = {name for name in split if name is not None}
-    unknown = sorted(name for name in found if name.strip().lower() not in _SPLIT_NAMES)
+    unknown = sorted(name for name in found if name.strip().lower() not in SPLIT_NAMES)
     if unknown:
         raise ChoqolateError(f"expected splits called {', '.join(SPLITS)}, got {listed(unknown)}: rename them")
-    names = [None if name is None else _SPLIT_NAMES[name.strip().lower()] for name in split]
+    names = [None if name is None else SPLIT_NAMES[name.strip().lower()] for name in split]
     return text_column(names, "split", len(split))
 
 
 def class_order(labels: np.ndarray | None, classes: Sequence[str] = ()) -> tuple[str, ...]:
     """The class names: as given, or as they occur, sorted."""
-    found = set() if labels is None else {label for label in labels if label is not None}
+    found = set() if labels is None else {label for label in labels.tolist() if label is not None}
     order = tuple(dict.fromkeys(classes)) or tuple(sorted(found))
     unknown = sorted(found - set(order))
     if unknown:

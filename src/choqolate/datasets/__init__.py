@@ -1,0 +1,77 @@
+"""Readers: the data sets of the paper, folders of pictures, CSV files; each yields a manifest.
+
+Nothing here downloads anything. A reader takes the user's own copy in the layout that it is published in.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from choqolate.datasets.base import Dataset
+from choqolate.datasets.cats_dogs_cars import CATS_DOGS_CARS
+from choqolate.datasets.celeba import CELEBA
+from choqolate.datasets.check import CopyCheck, check_copy
+from choqolate.datasets.coco import COCO
+from choqolate.datasets.cub import CUB
+from choqolate.datasets.folder import read_folder
+from choqolate.datasets.monumai import MONUMAI
+from choqolate.datasets.tables import read_csv
+from choqolate.datasets.waterbirds import WATERBIRDS
+from choqolate.errors import ChoqolateError
+from choqolate.manifest import Manifest
+
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset for dataset in (CATS_DOGS_CARS, MONUMAI, COCO, CUB, WATERBIRDS, CELEBA)
+}
+
+__all__ = [
+    "DATASETS",
+    "CopyCheck",
+    "Dataset",
+    "check_copy",
+    "find_dataset",
+    "read_csv",
+    "read_dataset",
+    "read_folder",
+    "read_source",
+]
+
+
+def find_dataset(name: str) -> Dataset:
+    """A data set by its short name; an unknown one is an error that proposes the nearest.
+
+    >>> find_dataset("cub").title
+    'CUB-200-2011'
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    close = get_close_matches(str(name).lower(), DATASETS, n=1, cutoff=0.5)
+    proposal = f": did you mean {close[0]!r}?" if close else ":"
+    raise ChoqolateError(f"expected a known data set, got {name!r}{proposal} known are {', '.join(DATASETS)}")
+
+
+def read_dataset(name: str, root: str | os.PathLike[str], **options: Any) -> Manifest:
+    """The rows of a copy of a data set.
+
+    Args:
+        name: the short name, one of ``DATASETS``.
+        root: the folder of the copy, or the one that it lies in.
+        **options: what the data set's reader takes: ``n_classes`` for cub, ``labels`` for coco, ``proportions`` for
+            celeba.
+    """
+    return find_dataset(name).read(root, **options)
+
+
+def read_source(path: str | os.PathLike[str]) -> Manifest:
+    """The rows of whatever is there: a folder of pictures, or a table of them (``.csv``, ``.tsv``)."""
+    source = Path(path)
+    if source.is_dir():
+        return read_folder(source)
+    if not source.exists():
+        raise ChoqolateError(f"expected a folder of pictures or a CSV file, there is no {source}")
+    if source.suffix.lower() in (".csv", ".tsv"):
+        return read_csv(source)
+    raise ChoqolateError(f"expected a folder of pictures or a file that ends in .csv or .tsv, got {source}")

@@ -1,0 +1,58 @@
+"""MonuMAI: facades of four architectural styles."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from choqolate.datasets.base import Dataset
+from choqolate.datasets.copies import find_copy
+from choqolate.datasets.walk import list_pictures
+from choqolate.errors import ChoqolateError
+from choqolate.manifest import Manifest
+
+
+def read(root: Path) -> Manifest:
+    """The pictures of a copy, style by style; the split is made here and always the same.
+
+    Args:
+        root: the folder MonuMAI_dataset, or the one that it lies in.
+    """
+    styles = MONUMAI.classes
+    folder = find_copy(
+        MONUMAI, root, [f"{style}/" for style in styles], lambda place, name: os.path.isdir(place / name)
+    )
+    found = {style: list_pictures(folder / style) for style in styles}
+    empty = [style for style, names in found.items() if not names]
+    if empty:
+        raise ChoqolateError(
+            f"expected pictures of every style in {folder}, {', '.join(empty)} has none; the data set is published at "
+            f"{MONUMAI.published}"
+        )
+    return Manifest(
+        folder,
+        np.array([f"{style}/{name}" for style, names in found.items() for name in names], dtype=object),
+        labels=np.array([style for style, names in found.items() for _ in names], dtype=object),
+        classes=styles,
+        source=MONUMAI.name,
+    ).with_split()
+
+
+MONUMAI = Dataset(
+    name="monumai",
+    title="MonuMAI",
+    n_classes=4,
+    published="https://github.com/ari-dasci/OD-MonuMAI",
+    layout="""\
+MonuMAI_dataset/
+    Baroque/casa_almirante_cadiz.jpg
+    Baroque/xml/          (not used)
+    Gothic/
+    Hispanic-Muslim/
+    Renaissance/""",
+    split="made here: 30% of each class for testing",
+    groups="",
+    reader=read,
+)

@@ -1,0 +1,121 @@
+"""Which files below a folder are pictures. Made for half a million of them: one pass, and no look at a file twice."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+
+from choqolate.datasets.copies import is_folder
+
+# fmt: off
+PICTURE_ENDINGS = frozenset((
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm",
+    ".pnm", ".tga", ".avif", ".jp2", ".ico",
+))
+# fmt: on
+EMBEDDINGS = "embeddings.json"
+"""The file that marks a folder of embeddings."""
+_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
+
+
+@dataclass
+class Found:
+    """What a walk found.
+
+    Attributes:
+        paths: the pictures, relative to where it began, sorted.
+        others: how many other files there are of each ending.
+        unread: the folders that could not be read.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    others: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
+
+
+def find_pictures(root: str | os.PathLike[str]) -> Found:
+    """All pictures below a folder.
+
+    Hidden files and folders, ``__MACOSX`` and folders of embeddings are left out. Links to folders are followed, except
+    back into a folder that the way leads through already.
+    """
+    top = os.fspath(root)
+    found = Found()
+    real = os.path.realpath(top)
+    pending: list[tuple[str, str, frozenset[str]]] = [("", real, frozenset([real]))]
+    while pending:
+        prefix, real, way = pending.pop()
+        try:
+            with os.scandir(os.path.join(top, prefix)) as listing:
+                entries = list(listing)
+        except OSError:
+            found.unread.append(prefix.rstrip("/"))
+            continue
+        if prefix and any(entry.name == EMBEDDINGS for entry in entries):
+            continue
+        for entry in entries:
+            name = entry.name
+            if name.startswith(".") or name == "__MACOSX":
+                continue
+            if is_folder(entry):
+                place = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, name)
+                if place not in way:
+                    pending.append((f"{prefix}{name}/", place, way | {place}))
+            elif is_picture(entry):
+                found.paths.append(prefix + name)
+            else:
+                found.others[_ending(name)] += 1
+    found.paths.sort()
+    return found
+
+
+def list_pictures(folder: str | os.PathLike[str]) -> list[str]:
+    """The names of the pictures that lie in a folder, by their endings, sorted."""
+    with os.scandir(folder) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if _ending(entry.name) in PICTURE_ENDINGS and not entry.name.startswith(".") and _is_file(entry)
+        )
+
+
+def is_picture(entry: os.DirEntry[str]) -> bool:
+    """By its ending, otherwise by its first bytes; only files are opened, never pipes or devices."""
+    return _is_file(entry) and (_ending(entry.name) in PICTURE_ENDINGS or _starts_like_a_picture(entry.path))
+
+
+def sniff(start: bytes) -> bool:
+    r"""Whether the first 32 bytes of a file are those of a JPEG, PNG, GIF, BMP, TIFF, WebP or AVIF picture.
+
+    >>> sniff(b"\xff\xd8\xff\xe0\x00\x10JFIF"), sniff(b"BMW and other cars")
+    (True, False)
+    """
+    return (
+        start.startswith(_STARTS)
+        or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+        or (start[4:8] == b"ftyp" and start[8:12] in (b"avif", b"avis"))
+        or (start[:2] == b"BM" and int.from_bytes(start[14:18], "little") in _BMP_HEADERS)
+    )
+
+
+def _starts_like_a_picture(path: str) -> bool:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return sniff(file.read(32))
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _ending(name: str) -> str:
+    """``.jpg`` in small letters; empty if there is none."""
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > 0 else ""
