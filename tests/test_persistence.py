@@ -81,6 +81,40 @@ def test_the_config_is_readable(tmp_path, model):
     assert config["training"]["epochs"] == 3
 
 
+def test_provenance_is_kept_through_saving_and_editing_and_reset_by_training(tmp_path, birds):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y)
+    assert model.provenance_ == {}
+    model.provenance_ = {"backbone": {"name": "ViT-B/32"}, "vocabulary": {"prompts": ["a photo of {}"]}}
+    model.remove_concepts("sea").save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["provenance"] == model.provenance_
+    back = cq.load(tmp_path)
+    assert back.provenance_ == back.restore().provenance_ == model.provenance_
+    assert back.fit(X, y).provenance_ == {}
+    assert all(run.provenance_ == {} for run in cq.fit_runs(X, y, seeds=range(2), n_nodes=3, epochs=1))
+
+
+def test_models_without_provenance_load_and_save(tmp_path, birds, model):
+    model.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config.pop("provenance") == {}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    back = cq.load(tmp_path)
+    assert back.provenance_ == {}
+    back.provenance_ = None
+    back.save(tmp_path)
+    assert cq.load(tmp_path).provenance_ == {}
+
+
+@pytest.mark.parametrize("provenance", [{"a": object()}, {"a": float("nan")}, {("a", "b"): 1}, ["a"]])
+def test_provenance_that_json_cannot_hold_is_not_saved(tmp_path, model, provenance):
+    other = model.remove_concepts("sea")
+    other.provenance_ = provenance
+    with pytest.raises(cq.ChoqolateError, match="expected provenance to"):
+        other.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("labels", [[3, 7], [True, False], [0.0, 2.0], ["ü", "\U0001f426"]])
 def test_labels_keep_their_type(tmp_path, birds, labels):
     X, _, _ = birds
@@ -239,6 +273,8 @@ DAMAGE = {
         "mode 'x'",
     ),
     "edits without nodes": (lambda f: change_config(f, edits=[{}]), "incomplete or damaged"),
+    "provenance is text": (lambda f: change_config(f, provenance="me"), "provenance to be a dictionary, found str"),
+    "provenance is null": (lambda f: change_config(f, provenance=None), "provenance to be a dictionary"),
     "no checksum": (lambda f: change_config(f, sha256=None), "truncated or not the one"),
     "numbers are missing": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
     "numbers are truncated": (
@@ -284,3 +320,5 @@ def test_a_save_does_not_overwrite_what_is_not_a_model(tmp_path, model):
     assert (tmp_path / "config.json").read_text() == '{"mine": true}'
     with pytest.raises(cq.ChoqolateError, match="is a file: choose another path"):
         model.save(tmp_path / "config.json")
+    with pytest.raises(cq.ChoqolateError, match=r"config.json is a file: choose another path"):
+        model.save(tmp_path / "config.json" / "model")

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from choqolate.device import pick_device
 from choqolate.editing import Editing
 from choqolate.errors import ChoqolateError
 from choqolate.explain import LocalExplanation
@@ -26,7 +27,7 @@ from choqolate.integral.layer import INTERACTIONS, as_capacity, raw_shapes, trai
 from choqolate.model import ChoqolateNetwork, second_layer
 from choqolate.progress import epoch_bar
 from choqolate.removal import Nodes
-from choqolate.training import Objective, pick_device, train
+from choqolate.training import Objective, train
 from choqolate.validation import (
     check_choice,
     check_classes,
@@ -89,6 +90,8 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         removal_: what was removed since training, or ``None``.
         concept_means_: training means of the scaled scores ``(M,)``.
         label_shares_: share of each class among the training labels ``(C,)``.
+        provenance_: where the training scores came from, as JSON has it (backbone, vocabulary, data); empty after
+            ``fit``, saved with the model.
 
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
@@ -226,6 +229,7 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         self.parameters_ = parameters
         self.edits_ = ()
         self.class_shift_ = np.zeros(len(self.classes_))
+        self.provenance_: dict[str, Any] = {}
         self._apply_edits()
 
     def _trained_layers(self) -> tuple[Nodes, Capacity | None]:

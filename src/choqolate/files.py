@@ -62,6 +62,13 @@ def check_output(target: Path) -> None:
         raise ChoqolateError(f"expected a folder that can be written to, {target.parent} is read-only")
 
 
-def printable(path: str) -> str:
-    r"""A path as text that every file format takes; bytes of a name that are no UTF-8 are spelled out as ``\xff``."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+def printable(text: str) -> str:
+    r"""Text that every file format takes; bytes of a file's name that are no UTF-8 are spelled out.
+
+    >>> printable("caf\udce9.jpg")
+    'caf\\xe9.jpg'
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a surrogate pair that no file's name gave
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -125,7 +125,7 @@ def text_column(values: Iterable[Any] | None, name: str, n_rows: int) -> np.ndar
 
 def _text(value: Any) -> str | None:
     missing = value is None or value != value or str(value).strip() in ("", "<NA>")
-    return None if missing else str(value)
+    return None if missing else printable(str(value))
 
 
 def split_names(split: np.ndarray | None) -> np.ndarray | None:

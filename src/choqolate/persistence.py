@@ -42,7 +42,7 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
     """
     check_is_fitted(classifier)
     folder = Path(path)
-    _check_target(folder)
+    check_target(folder)
     tensors = {name: theta.contiguous() for name, theta in classifier.parameters_.items()}
     for name in ("score_min_", "score_max_", "concept_means_", "label_shares_", "class_shift_"):
         tensors[name.rstrip("_")] = torch.from_numpy(getattr(classifier, name).copy())
@@ -125,6 +125,7 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
             "final_loss": float(history["loss"][-1]),
             "final_accuracy": float(history["accuracy"][-1]),
         },
+        "provenance": _provenance(getattr(classifier, "provenance_", None) or {}),
     }
 
 
@@ -137,7 +138,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _check_target(folder: Path) -> None:
+def check_target(path: str | PathLike[str]) -> None:
+    """Find out before the work, not after it, that a model cannot be saved to a folder."""
+    folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise ChoqolateError(f"expected a folder to save the model to, {folder} is a file: choose another path")
     config = folder / CONFIG
@@ -148,6 +151,10 @@ def _check_target(folder: Path) -> None:
             ours = False
         if not ours:
             raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        kind = "read-only" if there.is_dir() else "a file"
+        raise ChoqolateError(f"expected a folder that can be written to, {there} is {kind}: choose another path")
 
 
 def _check_format(config: Any) -> None:
@@ -210,6 +217,7 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     classifier._set_parameters({n: t for n, t in tensors.items() if n.startswith(("nodes.", "classes."))})
     classifier.edits_ = tuple(_edit(entry, classifier) for entry in config["edits"])
     classifier.class_shift_ = tensors["class_shift"].numpy()
+    classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
     return classifier._finish_edit(None)
 
 
@@ -217,6 +225,16 @@ def _names(concepts: Any) -> list[str]:
     if not isinstance(concepts, list) or not all(isinstance(name, str) for name in concepts):
         raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
     return concepts
+
+
+def _provenance(provenance: Any) -> dict[str, Any]:
+    if not isinstance(provenance, dict):
+        raise ChoqolateError(f"expected provenance to be a dictionary, found {type(provenance).__name__}")
+    try:
+        json.dumps(provenance, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ChoqolateError(f"expected provenance to hold what JSON can write: {error}") from error
+    return provenance
 
 
 def _class_labels(labels: Any, dtype: Any) -> np.ndarray:

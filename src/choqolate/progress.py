@@ -5,14 +5,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
 def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int, float], None] | None]:
     """A bar over epochs that shows the loss; yields the function to call after each, or ``None``."""
-    if not (enabled and sys.stderr.isatty()):
+    if not _wanted(enabled):
         yield None
         return
+    with _bar("loss {task.fields[loss]:.4f}") as progress:
+        task = progress.add_task(label, total=total, loss=float("nan"))
+        yield lambda epoch, loss: progress.update(task, completed=epoch + 1, loss=loss)
+
+
+@contextmanager
+def item_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """A bar over items that shows their rate and the time left; yields the function to call with how many more."""
+    if not _wanted(enabled):
+        yield lambda items: None
+        return
+    with _bar("{task.fields[rate]}") as progress:
+        task = progress.add_task(label, total=total, rate="")
+
+        def advance(items: int) -> None:
+            progress.update(task, advance=items)
+            speed = progress.tasks[0].speed
+            if speed:
+                progress.update(task, rate=f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
+
+        yield advance
+
+
+def _wanted(enabled: bool) -> bool:
+    return enabled and sys.stderr.isatty()
+
+
+def _bar(detail: str) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -20,9 +49,7 @@ def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[in
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}"),
+        TextColumn(detail),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total, loss=float("nan"))
-        yield lambda epoch, loss: progress.update(task, completed=epoch + 1, loss=loss)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -151,17 +150,3 @@ def _presort(network: ChoqolateNetwork, inputs: Tensor) -> SortedInputs | None:
     if network.nodes.interactions != "factored" or 3 * inputs.numel() * inputs.element_size() > _PRESORT_BYTES:
         return None
     return sort_inputs(inputs)
-
-
-def pick_device(device: str) -> torch.device:
-    """``"auto"`` is CUDA where there is one, the CPU elsewhere."""
-    if device == "auto":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a half-installed driver is no reason to speak up
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise ChoqolateError(f"device={device!r} is not to be had here ({error}): use 'auto' or 'cpu'") from error
-    return chosen

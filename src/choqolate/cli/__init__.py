@@ -1,0 +1,84 @@
+"""The command line: parses, calls the library, prints. Heavy packages are imported where they are used.
+
+A module of commands takes ``app`` from :mod:`choqolate.cli.application` and is imported here, in the order of
+``--help``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TextIO
+
+import typer
+
+import choqolate.cli.data  # datasets, embed, score
+import choqolate.cli.model  # noqa: F401  # demo, fit, eval, remove
+from choqolate.cli.application import app
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run a command; mistakes of the user end with one line and exit code 2, ours with one line and exit code 1."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # it may stand before or after
+    debug = len(arguments) < len(sys.argv) - 1
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot spell stops nothing
+    try:
+        with warnings.catch_warnings():
+            _print_warnings_as_notes()
+            exit_code = app(arguments, standalone_mode=False)
+        if isinstance(exit_code, int) and exit_code:
+            sys.exit(exit_code)
+    except (ChoqolateError, OSError) as error:
+        if debug:
+            raise
+        typer.secho(f"choqolate: {_one_line(error)}", err=True, fg="red")
+        sys.exit(2)
+    except typer.Abort:
+        typer.secho("choqolate: stopped", err=True)
+        sys.exit(130)
+    except Exception as error:
+        show_usage = getattr(error, "show", None)
+        if show_usage is not None:  # a usage error of the command line parser
+            show_usage()
+            sys.exit(getattr(error, "exit_code", 2))
+        if debug:
+            raise
+        typer.secho(
+            f"choqolate: an error of ours, {type(error).__name__}: {_one_line(error)}; "
+            "run again with --debug and report it",
+            err=True,
+            fg="red",
+        )
+        sys.exit(1)
+
+
+def _print_warnings_as_notes() -> None:
+    """Print each warning of ours once, as one line; other packages' warnings look as they always do."""
+    told: set[str] = set()
+    show_others = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not issubclass(category, ChoqolateWarning):
+            show_others(message, category, filename, lineno, file, line)
+        elif str(message) not in told:
+            told.add(str(message))
+            typer.secho(f"choqolate: note: {_one_line(message)}", err=True)
+
+    warnings.simplefilter("always", ChoqolateWarning)
+    warnings.showwarning = show
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split("\n"))

@@ -1,0 +1,279 @@
+"""Commands on the way from pictures to concept scores: datasets, embed, score."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from choqolate.concepts.backbones import Backbone
+    from choqolate.concepts.embedding import Embeddings
+    from choqolate.concepts.vocabulary import Vocabulary
+    from choqolate.manifest import Manifest
+
+
+class OnError(StrEnum):
+    """What to do about pictures that cannot be read."""
+
+    skip = "skip"
+    fail = "fail"
+
+
+class Precision(StrEnum):
+    """Number format of the encoder."""
+
+    auto = "auto"
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+
+
+DatasetName = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="SOURCE is a copy of this data set; `datasets` lists them."),
+]
+DatasetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="For the data set's reader, such as n_classes=50 (cub) or labels=places.csv (coco); can be repeated.",
+    ),
+]
+ManifestFile = Annotated[
+    Path | None,
+    typer.Option("--manifest", metavar="CSV", help="Table with path and label, split or group to join by path."),
+]
+BackboneName = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        metavar="NAME",
+        help="Encoder: a CLIP or SigLIP checkpoint by hub name or folder, or open_clip:ARCHITECTURE/WEIGHTS. "
+        "By default openai/clip-vit-large-patch14-336, as in the paper.",
+    ),
+]
+DeviceName = Annotated[str, typer.Option("--device", metavar="NAME", help="Where to encode: auto, cpu, cuda, ...")]
+PrecisionName = Annotated[
+    Precision, typer.Option("--precision", metavar="KIND", help="auto (half on a GPU), float32, float16 or bfloat16.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", help="Processes that decode; 0 for none.", show_default=False),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option("--batch-size", metavar="N", help="Pictures encoded at a time.", show_default=False),
+]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option(
+        "--on-error",
+        metavar="WAY",
+        help="skip lists pictures that cannot be read beside the output; fail stops at the first.",
+    ),
+]
+
+
+@app.command()
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show what is expected of a copy.", show_default=False)
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Check this copy.", show_default=False)
+    ] = None,
+    option: DatasetOption = None,
+) -> None:
+    """List the paper's data sets, show one, or check a copy of it.
+
+    Example: [bold]choqolate datasets cub CUB_200_2011[/]
+    """
+    from choqolate.cli import show_data as show
+    from choqolate.datasets import DATASETS, check_copy, find_dataset
+    from choqolate.progress import item_bar
+
+    if name is None:
+        show.show_datasets(DATASETS.values())
+        return
+    dataset = find_dataset(name)
+    if folder is None:
+        show.show_dataset(dataset)
+        return
+    manifest = dataset.read(folder, **_options(option))
+    with item_bar(len(manifest), "looking for pictures", enabled=True) as advance:
+        found = check_copy(manifest, progress=lambda done, total: advance(min(1000, total)))
+    show.show_copy(dataset, manifest, found)
+    if not found.complete:
+        raise typer.Exit(2)
+
+
+@app.command()
+def embed(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Folder of pictures, or CSV file with a column path.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the embeddings.", show_default=False)
+    ],
+    dataset: DatasetName = None,
+    option: DatasetOption = None,
+    backbone: BackboneName = None,
+    device: DeviceName = "auto",
+    precision: PrecisionName = Precision.auto,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    on_error: OnErrorOption = OnError.skip,
+) -> None:
+    """Encode pictures once. Stopped at any moment, the same command goes on where it was.
+
+    Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
+    """
+    from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
+
+    rows = _read(source, dataset, option)
+    encoder = load_backbone(backbone or DEFAULT_BACKBONE, device=device, precision=precision.value)
+    _embed(rows, encoder, output, output, workers, batch_size, on_error)
+    typer.echo(f"Next: choqolate score {output} --concepts words.txt -o scores.parquet")
+
+
+@app.command()
+def score(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Folder of pictures, CSV file with a column path, or folder of embeddings."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Table of scores, .parquet or .csv.", show_default=False),
+    ],
+    concepts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Text file with a concept a line; "sea | ocean" gives a synonym.'),
+    ] = None,
+    spurious: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Concepts known to be spurious, in the same form.")
+    ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help='Prompt such as "a photo of {}"; several are averaged. By default "{}".'),
+    ] = None,
+    dataset: DatasetName = None,
+    option: DatasetOption = None,
+    manifest: ManifestFile = None,
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where embeddings are kept; by default in the user's cache."),
+    ] = None,
+    heatmap: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the correlation of the concepts, .png, .svg or .pdf.")
+    ] = None,
+    backbone: BackboneName = None,
+    device: DeviceName = "auto",
+    precision: PrecisionName = Precision.auto,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    on_error: OnErrorOption = OnError.skip,
+) -> None:
+    """Score pictures for concepts: the whole way from a folder to a table, or new words on old embeddings.
+
+    Example: [bold]choqolate score PHOTOS/ --concepts words.txt -o scores.parquet[/]
+    """
+    from choqolate.cli import show_data as show
+    from choqolate.concepts import scoring, tables
+    from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
+    from choqolate.concepts.embedding import Embeddings
+    from choqolate.concepts.folder import EmbeddingFolder
+    from choqolate.datasets import read_csv
+    from choqolate.files import check_output
+    from choqolate.redundancy import redundancy
+
+    tables.check_target(output)
+    if heatmap is not None:
+        check_output(heatmap)
+    joined = None if manifest is None else read_csv(manifest)
+    encoder = load_backbone(backbone, device=device, precision=precision.value) if backbone else None
+    if EmbeddingFolder.is_one(source):
+        encoded = Embeddings.load(source)
+        words = _vocabulary(concepts, spurious, template, dataset or encoded.manifest.source)
+    else:
+        words = _vocabulary(concepts, spurious, template, dataset)
+        rows = _read(source, dataset, option)
+        encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision.value)
+        encoded = _embed(rows, encoder, embeddings, output, workers, batch_size, on_error)
+    table = scoring.score(encoded, words, encoder)
+    table = table if joined is None else table.join(joined)
+    split = table.with_split()
+    split.save(output)
+    report = redundancy(split)
+    show.show_scores(split, report, output, made_split=table.split is None)
+    if heatmap is not None:
+        show.draw_heatmap(report, heatmap)
+
+
+def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manifest:
+    """The rows of a source; prints what its reader has to say of them."""
+    from choqolate.cli.show_data import note
+    from choqolate.datasets import read_dataset, read_source
+
+    if option and dataset is None:
+        raise ChoqolateError("expected --dataset NAME with --option, got none")
+    rows = read_source(source) if dataset is None else read_dataset(dataset, source, **_options(option))
+    for text in rows.notes:
+        note(text)
+    return rows
+
+
+def _options(pairs: list[str] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not (equals and key and value):
+            raise ChoqolateError(f"expected --option KEY=VALUE such as n_classes=50, got {pair!r}")
+        options[key] = int(value) if value.isdecimal() else value
+    return options
+
+
+def _vocabulary(
+    concepts: Path | None, spurious: Path | None, template: list[str] | None, dataset: str | None
+) -> Vocabulary:
+    """The words of the user, or those of the paper for a data set."""
+    from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
+    from choqolate.datasets import DATASETS
+
+    templates = tuple(template or TEMPLATES)
+    if concepts is not None:
+        return Vocabulary.read(concepts, spurious, templates)
+    if dataset not in DATASETS:
+        raise ChoqolateError("expected the words to score for: give --concepts words.txt, a text file with one a line")
+    known = DATASETS[dataset]
+    return Vocabulary.parse(known.core, known.spurious, templates)
+
+
+def _embed(
+    rows: Manifest,
+    encoder: Backbone,
+    folder: Path | None,
+    output: Path,
+    workers: int | None,
+    batch_size: int | None,
+    on_error: OnError,
+) -> Embeddings:
+    from choqolate.cli.show_data import show_embeddings
+    from choqolate.concepts.embedding import embed, write_quarantine
+
+    encoded = embed(
+        rows, encoder, folder, workers=workers, batch_size=batch_size, on_error=on_error.value, verbose=True
+    )
+    quarantine = output.with_name(f"{output.name.removesuffix('.parquet').removesuffix('.csv')}.quarantine.csv")
+    write_quarantine(quarantine, encoded.failures)
+    show_embeddings(encoded, quarantine)
+    return encoded

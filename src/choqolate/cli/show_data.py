@@ -1,0 +1,135 @@
+"""Data sets, embeddings and scores on the terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from choqolate.cli.show import open_console, printable_name
+from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.scores import ConceptScores
+from choqolate.datasets import CopyCheck, Dataset
+from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
+from choqolate.redundancy import Redundancy
+
+_SHOWN_FAILURES = 5
+
+
+def note(text: str) -> None:
+    """Something worth knowing that is no result."""
+    typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
+
+
+def show_datasets(datasets: Iterable[Dataset]) -> None:
+    """What there are readers for."""
+    console, table = open_console(), Table(box=None, pad_edge=False)
+    for head, justify in (("name", "left"), ("classes", "right"), ("concepts", "right"), ("split", "left")):
+        table.add_column(head, justify=justify, no_wrap=head == "name")  # type: ignore[arg-type]
+    table.add_column("groups")
+    for dataset in datasets:
+        concepts = f"{len(dataset.core)} + {len(dataset.spurious)}" if dataset.spurious else f"{len(dataset.concepts)}"
+        table.add_row(dataset.name, f"{dataset.n_classes}", concepts, dataset.split, dataset.groups)
+    console.print(table)
+    console.print(Text("\nchoqolate datasets NAME         shows what is expected of a copy, and where to get one"))
+    console.print(Text("choqolate datasets NAME FOLDER  checks a copy"))
+
+
+def show_dataset(dataset: Dataset) -> None:
+    """One data set: what a copy looks like, where to get it, its words."""
+    console = open_console()
+    console.print(Text(dataset.title, style="bold"))
+    console.print(Text(f"published at {dataset.published}"), soft_wrap=True)
+    console.print(Text("\nexpected files\n" + "\n".join(f"  {line}" for line in dataset.layout.splitlines())))
+    if dataset.options:
+        console.print(Text(f"\noptions: {', '.join(f'--option {name}=…' for name in dataset.options)}"))
+    if dataset.classes:
+        console.print(Text(f"\n{dataset.n_classes} classes: {', '.join(dataset.classes)}"))
+    console.print(Text(f"\n{len(dataset.core)} concepts: {', '.join(dataset.core)}"))
+    if dataset.spurious:
+        console.print(Text(f"\n{len(dataset.spurious)} spurious concepts: {', '.join(dataset.spurious)}"))
+    console.print(Text(f"\nsplit: {dataset.split}" + (f"\ngroups: {dataset.groups}" if dataset.groups else "")))
+
+
+def show_copy(dataset: Dataset, manifest: Manifest, found: CopyCheck) -> None:
+    """What a copy holds."""
+    console = open_console()
+    console.print(Text(f"{dataset.title} in {printable_name(manifest.root)}", style="bold"), soft_wrap=True)
+    _show_counts(console, manifest)
+    for text in manifest.notes:
+        console.print(Text(f"note: {text}", style="dim"), soft_wrap=True)
+    console.print(Text(str(found), style="green" if found.complete else "red"), soft_wrap=True)
+
+
+def _show_counts(console: Console, manifest: Manifest) -> None:
+    """Rows by split; by class, or by group where there are groups; many classes as their number only."""
+    rows: dict[str, dict[str, int]] = {}
+    by_group = manifest.groups is not None
+    for split, label, group, count in manifest.counts():
+        cells = rows.setdefault(group if by_group else label, {})
+        cells[split] = cells.get(split, 0) + count
+    splits = [name for name in (*SPLITS, "") if any(name in cells for cells in rows.values())]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("group" if by_group else "class")
+    for name in splits:
+        table.add_column(name or "no split", justify="right")
+    if len(rows) <= 20:
+        for name, cells in rows.items():
+            table.add_row(Text(printable_name(name or "no label")), *(f"{cells.get(split, 0):,}" for split in splits))
+    totals = [sum(cells.get(split, 0) for cells in rows.values()) for split in splits]
+    table.add_row(f"all {len(rows)}", *(f"{total:,}" for total in totals))
+    console.print(table)
+
+
+def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
+    """How many pictures were encoded, found, and not readable."""
+    known = len(encoded) - encoded.n_encoded
+    parts = [f"{encoded.n_encoded:,} encoded now", *([f"{known:,} known already"] if known else [])]
+    typer.echo(f"{len(encoded):,} pictures with {encoded.folder.backbone['name']}: {', '.join(parts)}")
+    if not encoded.failures:
+        return
+    typer.echo(f"{len(encoded.failures):,} could not be read, listed in {printable_name(quarantine)}:")
+    for failure in encoded.failures[:_SHOWN_FAILURES]:
+        typer.echo(f"  {printable_name(failure.path)}: {printable_name(failure.reason)}")
+    if len(encoded.failures) > _SHOWN_FAILURES:
+        typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
+
+
+def show_scores(table: ConceptScores, report: Redundancy, output: Path, *, made_split: bool) -> None:
+    """What was scored, how redundant the concepts are, and what to do next."""
+    console = open_console()
+    if made_split and table.split is not None:
+        note(f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing")
+    answers = [name for name in table.concepts if name.lower() in {label.lower() for label in table.classes}]
+    if answers:
+        note(f"named like a class, and so the answer itself: {', '.join(answers)}; consider leaving them out")
+    console.print(Text(f"{len(table):,} pictures, {len(table.concepts):,} concepts", style="bold"))
+    for line in report.lines():
+        style = "yellow" if line == report.lines()[-1] and report.doubtful else ""
+        console.print(Text(printable_name(line), style=style), soft_wrap=True)
+    console.print(Text(f"\nThe scores are in {printable_name(output)}. Next:"), soft_wrap=True)
+    command = ["fit", str(output), "-o", "model"] if table.labels is not None else ["score", "--help"]
+    if table.labels is None:
+        console.print(Text("  there are no labels: put the pictures of each class into a folder, or use --manifest"))
+    else:
+        console.print(Text(f"  {printable_name(shlex.join(['choqolate', *command]))}"), soft_wrap=True)
+
+
+def draw_heatmap(report: Redundancy, path: Path) -> None:
+    """The correlation of the concepts as a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from choqolate.files import replacing
+    from choqolate.plots import correlation_heatmap
+
+    figure = correlation_heatmap(report).get_figure(root=True)
+    assert figure is not None
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
+    typer.echo(f"The heat map is in {printable_name(path)}.")

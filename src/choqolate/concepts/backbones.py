@@ -1,0 +1,236 @@
+"""Encoders of images and texts behind one small interface. Weights are loaded when something has to be encoded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from choqolate.concepts.checkpoints import Checkpoint, find_checkpoint
+from choqolate.concepts.images import ImageTransform
+from choqolate.errors import ChoqolateError
+from choqolate.validation import check_choice
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+DEFAULT_BACKBONE = "openai/clip-vit-large-patch14-336"  # the paper's: OpenAI CLIP ViT-L/14 at 336 pixels
+PRECISIONS = ("auto", "float32", "float16", "bfloat16")
+_TEXTS_AT_ONCE = 256
+
+
+class Backbone(ABC):
+    """Encodes pictures and texts into the same space.
+
+    Attributes:
+        name: what the user calls it.
+        identity: names the weights, the architecture and the preprocessing by their content.
+        transform: from a picture to the pixels that :meth:`encode_images` takes.
+    """
+
+    name: str
+    identity: str
+    transform: ImageTransform
+
+    def __init__(self, *, device: str = "auto", precision: str = "auto") -> None:
+        check_choice("precision", precision, PRECISIONS)
+        self._device_wanted, self._precision_wanted = device, precision
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Length d of an embedding."""
+
+    @abstractmethod
+    def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Embeddings ``(B, d)`` of normalised pixels ``(B, 3, H, W)``."""
+
+    @abstractmethod
+    def _text_features(self, texts: list[str]) -> torch.Tensor:
+        """Embeddings ``(B, d)`` of texts."""
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where encoding happens."""
+        from choqolate.device import pick_device
+
+        return pick_device(self._device_wanted)
+
+    @property
+    def precision(self) -> str:
+        """Of the weights and activations; half on a GPU unless told otherwise."""
+        if self._precision_wanted != "auto":
+            return self._precision_wanted
+        return self._half() if self.device.type == "cuda" else "float32"
+
+    def _half(self) -> str:
+        return "float16"
+
+    @property
+    def batch_size(self) -> int:
+        """Pictures that keep the device busy."""
+        return 128 if self.device.type == "cuda" else 32
+
+    def encode_images(self, pixels: np.ndarray) -> np.ndarray:
+        """Unit vectors ``(B, d)``, float32, of pixels ``(B, H, W, 3)``, uint8, as ``transform`` gives them."""
+        import torch
+
+        levels = torch.from_numpy(self.transform.levels()).to(self.device)
+        raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
+        normalised = torch.stack([levels[channel][raw[..., channel].int()] for channel in range(3)], 1)
+        with torch.inference_mode():
+            return _unit(self._image_features(normalised.to(self._dtype)), "pictures")
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit vectors ``(T, d)``, float32."""
+        import torch
+
+        parts = [list(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
+        with torch.inference_mode():
+            encoded = [_unit(self._text_features(part), "texts") for part in parts]
+        return np.concatenate([np.empty((0, self.dim), np.float32), *encoded])
+
+    def encode_pictures(self, pictures: Sequence[Image.Image]) -> np.ndarray:
+        """Unit vectors ``(B, d)`` of pictures in memory (RGB)."""
+        return self.encode_images(np.stack([self.transform(picture) for picture in pictures]))
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        import torch
+
+        dtype: torch.dtype = getattr(torch, self.precision)
+        return dtype
+
+    def describe(self) -> dict[str, Any]:
+        """What has to be known to tell whether vectors can be compared."""
+        return {"name": self.name, "identity": self.identity, "precision": self.precision, "dim": self.dim}
+
+
+class TransformersBackbone(Backbone):
+    """Any CLIP or SigLIP checkpoint in the format of transformers, by hub name or folder."""
+
+    def __init__(self, checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto") -> None:
+        super().__init__(device=device, precision=precision)
+        self._checkpoint = checkpoint
+        self.name = checkpoint.name
+        self.identity = checkpoint.identity
+        self.transform = checkpoint.transform
+
+    @property
+    def dim(self) -> int:
+        return self._checkpoint.dim
+
+    def _half(self) -> str:
+        import torch
+
+        # CLIP was trained in float16; SigLIP in bfloat16, whose range its activations use
+        siglip = self._checkpoint.is_siglip and torch.cuda.is_bf16_supported()
+        return "bfloat16" if siglip else "float16"
+
+    @cached_property
+    def _model(self) -> Any:
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        with _quiet(logging):
+            try:
+                model = AutoModel.from_pretrained(self._checkpoint.folder, local_files_only=True)
+            except Exception as error:  # each format has errors of its own for damaged files
+                raise ChoqolateError(f"the weights in {self._checkpoint.folder} cannot be loaded: {error}") from error
+        if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
+            raise ChoqolateError(
+                f"expected an encoder of images and texts such as CLIP or SigLIP, {self.name} is "
+                f"{type(model).__name__}: choose another checkpoint"
+            )
+        return model.to(self.device, self._dtype).eval().requires_grad_(False)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+        from transformers.utils import logging
+
+        with _quiet(logging):
+            try:
+                return AutoTokenizer.from_pretrained(self._checkpoint.folder, local_files_only=True)
+            except Exception as error:
+                raise ChoqolateError(
+                    f"the tokenizer in {self._checkpoint.folder} cannot be loaded ({error}): "
+                    "download all files of the checkpoint"
+                ) from error
+
+    def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        return _projected(self._model.get_image_features(pixel_values=pixels))
+
+    def _text_features(self, texts: list[str]) -> torch.Tensor:
+        checkpoint, length = self._checkpoint, self._checkpoint.context_length
+        too_long = [
+            text for text, ids in zip(texts, self._tokenizer(texts)["input_ids"], strict=True) if len(ids) > length
+        ]
+        if too_long:
+            raise ChoqolateError(
+                f"expected texts of at most {length} tokens, {self.name} would cut off {too_long[0]!r}: shorten it"
+            )
+        # SigLIP was trained with full-length padding; CLIP ignores what comes after the end of the text
+        padding = "max_length" if checkpoint.is_siglip else "longest"
+        tokens = self._tokenizer(texts, padding=padding, max_length=length, truncation=True, return_tensors="pt")
+        wanted = {key: value.to(self.device) for key, value in tokens.items() if key in ("input_ids", "attention_mask")}
+        if checkpoint.is_siglip:
+            wanted.pop("attention_mask", None)
+        return _projected(self._model.get_text_features(**wanted))
+
+
+def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", precision: str = "auto") -> Backbone:
+    """An encoder by name.
+
+    Args:
+        name: a hub name (``"openai/clip-vit-base-patch32"``, ``"google/siglip-base-patch16-224"``), a folder with a
+            CLIP or SigLIP checkpoint, or ``"open_clip:ViT-B-32/laion2b_s34b_b79k"`` if open_clip is installed.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
+        precision: ``"auto"`` (half on a GPU, float32 elsewhere), ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+
+    Raises:
+        ChoqolateError: if there are no such weights here and none can be downloaded.
+    """
+    if str(name).startswith("open_clip:"):
+        from choqolate.concepts.openclip import OpenClipBackbone
+
+        return OpenClipBackbone(str(name), device=device, precision=precision)
+    return TransformersBackbone(find_checkpoint(str(name)), device=device, precision=precision)
+
+
+def _projected(output: Any) -> torch.Tensor:
+    """The projected embedding: a tensor in transformers 4, ``.pooler_output`` of an object in transformers 5."""
+    features: torch.Tensor = getattr(output, "pooler_output", output)
+    return features
+
+
+def _unit(features: torch.Tensor, what: str) -> np.ndarray:
+    vectors = features.float()
+    norms = vectors.norm(dim=1, keepdim=True)
+    if not bool((norms.isfinite() & (norms > 0)).all()):
+        raise ChoqolateError(f"the encoder gave no finite vector for some {what}: try precision='float32'")
+    result: np.ndarray = (vectors / norms).cpu().numpy()
+    return result
+
+
+class _quiet:
+    """Loading bars and advice of transformers held back for a moment."""
+
+    def __init__(self, logging: Any) -> None:
+        self._logging = logging
+
+    def __enter__(self) -> None:
+        self._level = self._logging.get_verbosity()
+        self._bars = self._logging.is_progress_bar_enabled()
+        self._logging.set_verbosity_error()
+        self._logging.disable_progress_bar()
+
+    def __exit__(self, *_: object) -> None:
+        self._logging.set_verbosity(self._level)
+        if self._bars:
+            self._logging.enable_progress_bar()

@@ -1,0 +1,234 @@
+"""Pictures to vectors, once: resumable, cached by content, with a list of what could not be read."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from choqolate.concepts.backbones import Backbone
+from choqolate.concepts.folder import EmbeddingFolder, cache_folder
+from choqolate.concepts.images import NO_STATE, FileState, Prepared, Unreadable, file_state, settled
+from choqolate.concepts.workers import prepare_all
+from choqolate.errors import ChoqolateError
+from choqolate.files import printable, replacing
+from choqolate.manifest import Manifest
+from choqolate.progress import item_bar
+from choqolate.validation import check_choice, check_number
+
+SHARD_ROWS = 256  # what a kill can cost at most
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A picture that could not be read."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Pictures with their vectors in a folder.
+
+    Attributes:
+        folder: where the vectors are.
+        manifest: the pictures that could be read.
+        digests: SHA-256 of the content of each, the key of its vector.
+        failures: the pictures that could not.
+        n_encoded: how many contents were encoded in this run; the others were there already.
+    """
+
+    folder: EmbeddingFolder
+    manifest: Manifest
+    digests: list[bytes]
+    failures: tuple[Failure, ...] = ()
+    n_encoded: int = 0
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def vectors(self) -> np.ndarray:
+        """Unit vectors ``(n, d)``, float32, in the order of the manifest."""
+        return self.folder.images.get(self.digests)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Embeddings:
+        """What :func:`embed` left in a folder: no picture is needed any more."""
+        folder = EmbeddingFolder.open(Path(path))
+        manifest, digests = folder.read_rows()
+        return cls(folder, manifest, digests)
+
+
+def embed(
+    manifest: Manifest,
+    backbone: Backbone,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    on_error: str = "skip",
+    verbose: bool = False,
+) -> Embeddings:
+    """Encode every picture of a manifest that is not encoded yet.
+
+    Vectors are kept by the content of the picture: a renamed file is found again, a changed one is encoded anew. They
+    are written in shards; a run that was killed goes on behind the last whole shard and ends with the same result.
+
+    Args:
+        manifest: the pictures.
+        backbone: the encoder.
+        folder: where the vectors go; by default into a cache that all runs with this backbone share.
+        workers: processes that decode; 0 decodes in this one; by default as many as the encoder can use.
+        batch_size: pictures encoded at a time; by default what suits the device.
+        on_error: ``"skip"`` goes on without pictures that cannot be read and lists them as ``failures``; ``"fail"``
+            stops at the first.
+        verbose: show a progress bar (on a terminal).
+
+    Raises:
+        ChoqolateError: if no picture can be read, or one cannot with ``on_error="fail"``, or the folder holds vectors
+            of another backbone.
+    """
+    check_choice("on_error", on_error, ("skip", "fail"))
+    batch_size = backbone.batch_size if batch_size is None else batch_size
+    check_number("batch_size", batch_size, minimum=1, whole=True)
+    workers = _suitable_workers(backbone) if workers is None else workers
+    check_number("workers", workers, minimum=0, whole=True)
+    if not len(manifest):
+        raise ChoqolateError("expected at least one picture, the manifest is empty")
+    target = EmbeddingFolder.create(Path(folder) if folder is not None else cache_folder(backbone), backbone)
+    run = _Run(manifest, target, on_error)
+    with item_bar(len(manifest), "looking for changes", enabled=verbose) as advance:
+        run.recall(advance)
+    waiting = [row for row, digest in enumerate(run.digests) if digest is None and row not in run.failures]
+    files = [run.files[row] for row in waiting]
+    prepared = prepare_all(files, backbone.transform, run.known, workers=workers, ahead=2 * batch_size)
+    with item_bar(len(manifest), "embedding", enabled=verbose and bool(waiting)) as advance, closing(prepared):
+        advance(len(manifest) - len(waiting))
+        for shard in _by_shard(waiting, prepared):
+            run.add(shard, backbone, batch_size, advance)
+    return run.finish(keep_rows=folder is not None)
+
+
+class _Run:
+    """One pass over a manifest: what is known of each row so far."""
+
+    def __init__(self, manifest: Manifest, folder: EmbeddingFolder, on_error: str) -> None:
+        self.manifest, self.folder, self.on_error = manifest, folder, on_error
+        self.files = [os.path.abspath(file) for file in manifest.files()]
+        self.known = folder.images.digests()
+        self.digests: list[bytes | None] = [None] * len(manifest)
+        self.states: dict[int, FileState] = {}  # of the files that were read in this run
+        self.started = time.time_ns()
+        self.failures: dict[int, str] = {}
+        self.n_encoded = 0
+
+    def recall(self, advance: Callable[[int], None]) -> None:
+        """Recognise the files that have not changed since an earlier run by their size and times alone."""
+        seen = self.folder.seen_files()
+        for row, file in enumerate(self.files):
+            if row % SHARD_ROWS == 0:
+                advance(SHARD_ROWS)
+            try:
+                state = file_state(file)
+            except Unreadable as error:
+                self._fail(row, str(error))
+                continue
+            digest = seen.get((printable(file), state))
+            if digest in self.known:
+                self.digests[row] = digest
+
+    def add(
+        self, shard: Iterable[tuple[int, Prepared]], backbone: Backbone, batch_size: int, advance: Callable[[int], None]
+    ) -> None:
+        """Encode what is new among the rows of one shard and write it."""
+        fresh: dict[bytes, int] = {}
+        vectors: list[np.ndarray] = []
+        batch: list[np.ndarray] = []
+        for row, item in shard:
+            if item.state is None:
+                self._fail(row, item.error)
+                advance(1)
+                continue
+            self.digests[row], self.states[row] = item.digest, item.state
+            if item.pixels is None or item.digest in self.known or item.digest in fresh:
+                advance(1)
+                continue
+            fresh[item.digest] = row
+            batch.append(item.pixels)
+            if len(batch) == batch_size:
+                vectors.append(backbone.encode_images(np.stack(batch)))
+                advance(len(batch))
+                batch = []
+        if batch:
+            vectors.append(backbone.encode_images(np.stack(batch)))
+            advance(len(batch))
+        if fresh:
+            self.folder.add_images(list(fresh), np.concatenate(vectors), [self._file(row) for row in fresh.values()])
+            self.known.update(fresh)
+            self.n_encoded += len(fresh)
+
+    def finish(self, *, keep_rows: bool) -> Embeddings:
+        """Note which file holds what, and sum up."""
+        found = np.array([digest is not None for digest in self.digests])
+        failures = tuple(Failure(self.manifest.paths[row], reason) for row, reason in sorted(self.failures.items()))
+        if not found.any():
+            raise ChoqolateError(
+                f"none of the {len(found)} pictures can be read; the first is {failures[0].path}: {failures[0].reason}"
+            )
+        self.folder.note_files({self._file(row): digest for row in self.states if (digest := self.digests[row])})
+        digests = [digest for digest in self.digests if digest is not None]
+        manifest = self.manifest.take(found)
+        if keep_rows:
+            self.folder.write_rows(manifest, digests)
+        return Embeddings(self.folder, manifest, digests, failures, self.n_encoded)
+
+    def _file(self, row: int) -> tuple[str, FileState]:
+        """A file in the state in which it was read; in no state if a later change might not show in it."""
+        state = self.states[row]
+        return printable(self.files[row]), state if settled(state, self.started) else NO_STATE
+
+    def _fail(self, row: int, reason: str) -> None:
+        if self.on_error == "fail":
+            raise ChoqolateError(
+                f"{self.files[row]} cannot be read: {reason}; mend or remove it, or go on without it (on_error='skip')"
+            )
+        self.failures[row] = reason
+
+
+def _by_shard(rows: list[int], prepared: Iterator[Prepared]) -> Iterator[Iterator[tuple[int, Prepared]]]:
+    """Rows of each shard, which covers fixed positions in the manifest.
+
+    Batches do not cross its border, so a picture meets the same others in its batch whether the run was interrupted or
+    not, and its vector is the same bit for bit.
+    """
+    start = 0
+    while start < len(rows):
+        stop = start
+        while stop < len(rows) and rows[stop] // SHARD_ROWS == rows[start] // SHARD_ROWS:
+            stop += 1
+        yield ((row, next(prepared)) for row in rows[start:stop])
+        start = stop
+
+
+def _suitable_workers(backbone: Backbone) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 16) if backbone.device.type == "cuda" else max(1, cores // 4)
+
+
+def write_quarantine(path: Path, failures: Iterable[Failure]) -> None:
+    """List the pictures that could not be read, with the reasons, as CSV; no list if there are none."""
+    failures = list(failures)
+    if not failures:
+        path.unlink(missing_ok=True)
+        return
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "reason"])
+        writer.writerows((printable(failure.path), failure.reason) for failure in failures)

@@ -1,0 +1,226 @@
+"""Vocabularies: the concepts that pictures are scored for, and the prompts that stand for them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.validation import check_unique, find_concepts, listed
+
+TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Concepts with their synonyms, and the templates that make prompts of them.
+
+    Attributes:
+        concepts: names of the M concepts; those known to be spurious stand last.
+        synonyms: all words for each concept, its name first ``(M,)``; without any, the names alone.
+        spurious: those of the concepts that are known to be spurious.
+        templates: texts such as ``"a photo of a {}."``, in which the word takes the place of ``{}``.
+
+    >>> words = Vocabulary.parse(["webbed feet", "long bill | long beak"], spurious=["sea | ocean"])
+    >>> words.concepts, words.spurious
+    (('webbed feet', 'long bill', 'sea'), ('sea',))
+    >>> words.prompts()
+    ['webbed feet', 'long bill', 'long beak', 'sea', 'ocean']
+    """
+
+    concepts: tuple[str, ...]
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    spurious: tuple[str, ...] = ()
+    templates: tuple[str, ...] = TEMPLATES
+
+    def __post_init__(self) -> None:
+        concepts = _texts(self.concepts, "concepts")
+        synonyms = tuple(_texts(words, "synonyms") for words in self.synonyms) or tuple((name,) for name in concepts)
+        fields = {
+            "concepts": concepts,
+            "synonyms": synonyms,
+            "spurious": _texts(self.spurious, "spurious"),
+            "templates": tuple(dict.fromkeys(_texts(self.templates, "templates"))),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        if not concepts:
+            raise ChoqolateError("expected at least one concept, got none: list one a line")
+        check_unique(concepts)
+        if any(not word.strip() for words in synonyms for word in words):
+            raise ChoqolateError("expected concepts and synonyms with a name, got an empty one: leave it out")
+        if [words[:1] for words in synonyms] != [(name,) for name in concepts]:
+            raise ChoqolateError("expected synonyms for every concept, the name itself first: see Vocabulary.parse")
+        if self.spurious:
+            find_concepts(self.spurious, concepts, known="this vocabulary has")
+        _check_templates(self.templates)
+
+    @classmethod
+    def parse(cls, lines: Iterable[str], spurious: Iterable[str] = (), templates: Sequence[str] = TEMPLATES) -> Self:
+        """A vocabulary from lines of text: a concept a line, its synonyms after ``|``.
+
+        Blank lines and lines that start with ``#`` are skipped. A concept that stands twice is used once, with the
+        synonyms of both lines, and a warning says so.
+
+        Args:
+            lines: the concepts.
+            spurious: those known to be spurious, in the same form; they are appended.
+            templates: texts with ``{}`` where the word goes.
+        Raises:
+            ChoqolateError: If there is no concept, or one is in both lists.
+        """
+        return cls._from_words(lines, spurious, templates)
+
+    @classmethod
+    def read(cls, path: str | Path, spurious: str | Path | None = None, templates: Sequence[str] = TEMPLATES) -> Self:
+        """A vocabulary from a text file, and the spurious concepts from another: see :meth:`parse`."""
+        lines, marked = _lines(Path(path)), [] if spurious is None else _lines(Path(spurious))
+        return cls._from_words(lines, marked, templates)
+
+    @classmethod
+    def _from_words(cls, lines: Iterable[str], spurious: Iterable[str], templates: Sequence[str]) -> Self:
+        core, marked = _parse(lines), _parse(spurious)
+        both = [name for name in marked if name in core]
+        if both:
+            raise ChoqolateError(
+                f"expected every concept either among the concepts or among the spurious ones, got {listed(both)} in "
+                "both: strike it from one list"
+            )
+        words = core | marked
+        return cls(tuple(words), tuple(words.values()), tuple(marked), _texts(templates, "templates"))
+
+    def prompts(self) -> list[str]:
+        """All distinct prompts, concept by concept: each word in each template."""
+        return list(dict.fromkeys(prompt for prompts in self._prompts() for prompt in prompts))
+
+    def combine(self, vectors: Mapping[str, np.ndarray] | Callable[[str], np.ndarray]) -> np.ndarray:
+        r"""One unit vector a concept from the vectors of its prompts, shape (M, d), float32.
+
+        For the distinct prompts :math:`P_j` of concept j (synonyms times templates) with vectors v,
+
+        .. math:: t_j = \frac{m_j}{\lVert m_j \rVert}, \qquad
+            m_j = \frac{1}{|P_j|} \sum_{p \in P_j} \frac{v_p}{\lVert v_p \rVert}
+
+        Args:
+            vectors: the vector ``(d,)`` of each prompt, as a mapping or a function.
+        Raises:
+            ChoqolateError: If a prompt has no vector, one is not finite or zero, or the vectors of a concept cancel.
+
+        >>> vectors = {"sea": np.array([2.0, 0.0]), "ocean": np.array([0.0, 1.0])}
+        >>> Vocabulary.parse(["sea | ocean"]).combine(vectors)
+        array([[0.7071, 0.7071]], dtype=float32)
+        """
+        look = vectors if callable(vectors) else vectors.__getitem__
+        units: dict[str, np.ndarray] = {}
+        for prompt in self.prompts():
+            try:
+                vector = np.asarray(look(prompt), dtype=np.float64)
+            except KeyError:
+                raise ChoqolateError(f"expected a vector for every prompt, got none for {prompt!r}") from None
+            units[prompt] = _unit(vector, f"the vector of prompt {prompt!r}")
+        shapes = {unit.shape for unit in units.values()}
+        if len(shapes) > 1 or len(next(iter(shapes))) != 1:
+            raise ChoqolateError(f"expected vectors of one length, got the shapes {sorted(shapes)}")
+        rows = []
+        for name, prompts in zip(self.concepts, self._prompts(), strict=True):
+            mean = np.mean([units[prompt] for prompt in prompts], axis=0)
+            rows.append(_unit(mean, f"the mean of the prompts of {name!r}"))
+        return np.array(rows, dtype=np.float32)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, such as JSON can hold; synonyms for those concepts only that have some."""
+        return {
+            "concepts": list(self.concepts),
+            "synonyms": {words[0]: list(words[1:]) for words in self.synonyms if len(words) > 1},
+            "spurious": list(self.spurious),
+            "templates": list(self.templates),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The vocabulary that :meth:`as_dict` came from."""
+        try:
+            concepts, others = fields["concepts"], fields.get("synonyms") or {}
+            synonyms = tuple((name, *others.get(name, ())) for name in concepts)
+            spurious, templates = fields.get("spurious", ()), fields.get("templates", TEMPLATES)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ChoqolateError(f"expected what Vocabulary.as_dict() returns, got something else: {error!r}") from None
+        return cls(concepts, synonyms, spurious, templates)
+
+    def __len__(self) -> int:
+        return len(self.concepts)
+
+    def _prompts(self) -> Iterator[list[str]]:
+        for words in self.synonyms:
+            yield list(dict.fromkeys(template.replace("{}", word) for word in words for template in self.templates))
+
+
+def _parse(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """All words of each concept by its name."""
+    if isinstance(lines, str):
+        lines = lines.splitlines()
+    found: dict[str, tuple[str, ...]] = {}
+    twice: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        words = tuple(word.strip() for word in text.split("|"))
+        if not all(words):
+            raise ChoqolateError(f"expected a word on both sides of every |, got {text!r} in line {number}")
+        if words[0] in found:
+            twice.append(words[0])
+        found[words[0]] = tuple(dict.fromkeys((*found.get(words[0], ()), *words)))
+    if twice:
+        message = f"listed more than once and used once: {listed(list(dict.fromkeys(twice)))}"
+        warnings.warn(message, ChoqolateWarning, stacklevel=4)  # the caller of parse or read
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a text file, with at least one concept among them."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ChoqolateError(f"expected UTF-8 text, {path} is not: save the list of concepts as UTF-8") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ChoqolateError(f"expected a text file with a concept a line, {path} cannot be read: {reason}") from None
+    if "\0" in text:
+        raise ChoqolateError(f"expected a text file with a concept a line, {path} is a binary file")
+    lines = text.splitlines()
+    if not any(line.strip() and not line.strip().startswith("#") for line in lines):
+        raise ChoqolateError(f"expected a concept a line, {path} has none: write one a line")
+    return lines
+
+
+def _check_templates(templates: Sequence[str]) -> None:
+    if not templates:
+        raise ChoqolateError('expected at least one template, got none: use "{}" for the concept itself')
+    for template in templates:
+        if template.count("{}") != 1:
+            raise ChoqolateError(
+                f'expected {{}} once in every template, as in "a photo of a {{}}.", got {template!r}: put {{}} where '
+                "the concept goes"
+            )
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    """A tuple of text; one text is a mistake, not a list of its letters."""
+    if isinstance(value, str):
+        raise ChoqolateError(f"expected {name} to be a list, got the text {value!r}: put it into a list")
+    return tuple(str(item) for item in value)
+
+
+def _unit(vector: np.ndarray, what: str) -> np.ndarray:
+    """The vector at length 1; where there is no direction, or only rounding, an error."""
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length < 1e-12:
+        raise ChoqolateError(f"expected vectors with a direction, {what} has length {length:.3g}: change its words")
+    unit: np.ndarray = vector / length
+    return unit

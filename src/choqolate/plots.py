@@ -1,0 +1,118 @@
+"""Pictures for papers and notebooks, drawn with matplotlib: every function takes ``ax=`` and returns the axes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from choqolate.redundancy import Redundancy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
+
+_POINTS = 72  # an inch
+_LARGEST, _SMALLEST = 10.0, 5.0  # points: fonts of labels
+_LINE = 1.25  # height of a line of text, in font sizes
+_LETTER = 0.6  # width of a letter, in font sizes
+_LONGEST = 36  # letters of a label
+_WIDEST = 24.0  # inches of a new figure: beyond this, names are left out
+_WRITTEN = 12  # concepts up to which the numbers stand in the cells
+
+
+def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
+    """Draw the correlation of all pairs of concepts, correlated ones side by side; constant concepts are grey.
+
+    Args:
+        redundancy: what :func:`choqolate.redundancy.redundancy` measured.
+        ax: where to draw; by default a new figure, the larger the more concepts there are. In small axes with many
+            concepts only every second, third, ... has its name beside it.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from choqolate.redundancy import redundancy
+    >>> ax = correlation_heatmap(redundancy([[0.1, 0.2], [0.3, 0.5], [0.2, 0.3]], ["sea", "lake"]))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['sea', 'lake']
+    """
+    order = redundancy.order
+    matrix = redundancy.correlation[np.ix_(order, order)]
+    names = [_short(redundancy.concepts[j]) for j in order]
+    new = ax is None
+    if ax is None:
+        ax = _new_axes(len(names))
+    extent = ax.get_window_extent()
+    side = min(extent.width, extent.height) / ax.figure.dpi * _POINTS
+    _draw_cells(ax, matrix, side)
+    _write_names(ax, names, side)
+    title = f"{len(names):,} concept{'s'[: len(names) - 1]}"
+    title += "" if math.isnan(redundancy.mean) else f", mean correlation {redundancy.mean:.2f}"
+    title += ", grey: constant" if redundancy.constant else ""
+    ax.set_title(title, fontsize=max(min(side / (len(title) * _LETTER), side / 40 + 4, 20), 8))
+    if new:
+        _fit_figure(ax)
+    return ax
+
+
+def _draw_cells(ax: Axes, matrix: np.ndarray, side: float) -> None:
+    """Cells, with their numbers if they are few, and a colour bar as high as they are."""
+    import matplotlib
+
+    colours = matplotlib.colormaps["RdBu_r"].with_extremes(bad="0.8")
+    image = ax.imshow(matrix, cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
+    beside = ax.inset_axes((1 + 8 / side, 0, max(10 / side, 0.012), 1))
+    font = min(max(side / 40, 8.0), 14.0)
+    bar = ax.figure.colorbar(image, cax=beside, ticks=[-1, -0.5, 0, 0.5, 1])
+    bar.set_label("correlation", fontsize=font)
+    bar.ax.tick_params(labelsize=font)
+    bar.outline.set_visible(False)
+    if len(matrix) > _WRITTEN:
+        return
+    for (row, column), value in np.ndenumerate(matrix):
+        if not np.isnan(value):
+            colour = "white" if abs(value) > 0.6 else "black"
+            size = min(_LARGEST, side / len(matrix) / 3.5)
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=size)
+
+
+def _write_names(ax: Axes, names: list[str], side: float) -> None:
+    """As many names as fit beside the cells; ``side`` is the height of them all in points."""
+    cell = side / len(names)
+    font = min(max(cell / _LINE, _SMALLEST), _LARGEST)
+    step = math.ceil(font * _LINE / cell - 1e-6)
+    shown = range(0, len(names), step)
+    # A name may hold dollar signs, which are no formula.
+    ax.set_xticks(shown, [names[j] for j in shown], rotation=90, fontsize=font, parse_math=False)
+    ax.set_yticks(shown, [names[j] for j in shown], fontsize=font, parse_math=False)
+    ax.tick_params(length=0 if step == 1 else 2)
+    ax.spines[:].set_visible(False)
+
+
+def _new_axes(count: int) -> Axes:
+    """Square axes in a figure of its own, the larger the more concepts there are."""
+    import matplotlib.pyplot as plt
+
+    side = min(max(count * min(max(1.3 / math.sqrt(count), 0.1), 0.6), 2.4), _WIDEST)  # inches
+    _, ax = plt.subplots(figsize=(side, side))
+    ax.set_position((0, 0, 1, 1))
+    return ax
+
+
+def _fit_figure(ax: Axes) -> None:
+    """Widen the figure around its only axes until all names are inside."""
+    figure: Any = ax.figure
+    inner, outer = ax.get_window_extent().frozen(), cast("Bbox", ax.get_tightbbox())
+    left, bottom, right, top = outer.x0 - 6, outer.y0 - 6, outer.x1 + 6, outer.y1 + 6
+    width, height = right - left, top - bottom
+    figure.set_size_inches(width / figure.dpi, height / figure.dpi)
+    ax.set_position(
+        ((inner.x0 - left) / width, (inner.y0 - bottom) / height, inner.width / width, inner.height / height)
+    )
+
+
+def _short(name: str) -> str:
+    """One line of at most 36 letters."""
+    line = " ".join(name.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rstrip()}…"

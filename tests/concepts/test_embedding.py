@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import choqolate as cq
+from choqolate.concepts.backbones import load_backbone
+from choqolate.concepts.embedding import SHARD_ROWS, Embeddings, embed, write_quarantine
+from choqolate.concepts.folder import EmbeddingFolder, cache_folder
+from choqolate.concepts.images import decode
+from choqolate.datasets import read_folder
+from choqolate.manifest import Manifest
+from tests.concepts.pictures import age, bad_files, encoded, odd_files, picture, write_album
+from tests.tiny import write_clip
+
+
+@pytest.fixture(scope="module")
+def backbone(clip_folder):
+    return load_backbone(clip_folder)
+
+
+class Counting:
+    """A backbone that counts what it is asked to encode."""
+
+    def __init__(self, backbone):
+        self._backbone, self.pictures, self.texts = backbone, 0, 0
+
+    def __getattr__(self, name):
+        return getattr(self._backbone, name)
+
+    def encode_images(self, pixels):
+        self.pictures += len(pixels)
+        return self._backbone.encode_images(pixels)
+
+    def encode_texts(self, texts):
+        self.texts += len(texts)
+        return self._backbone.encode_texts(texts)
+
+
+@pytest.fixture
+def counting(backbone):
+    return Counting(backbone)
+
+
+def by_hand(backbone, paths) -> np.ndarray:
+    return np.concatenate([backbone.encode_pictures([decode(path.read_bytes())]) for path in paths])
+
+
+def test_every_picture_gets_its_vector(tmp_path, backbone):
+    names = write_album(tmp_path / "album", 70)
+    found = embed(Manifest(tmp_path / "album", names), backbone, tmp_path / "vectors", workers=0, batch_size=16)
+    assert (len(found), found.n_encoded, found.failures) == (70, 70, ())
+    expected = by_hand(backbone, [tmp_path / "album" / name for name in names])
+    np.testing.assert_allclose(found.vectors(), expected, atol=2e-6)
+    np.testing.assert_allclose(np.linalg.norm(found.vectors(), axis=1), 1, atol=1e-6)
+
+
+def test_200_bad_and_odd_files_lose_nothing_that_is_readable(tmp_path, backbone):
+    album = tmp_path / "album"
+    album.mkdir()
+    for name, content in (odd_files() | bad_files()).items():
+        (album / name).write_bytes(content)
+    raw = os.fsencode(album) + b"/caf\xe9.png"
+    with open(raw, "wb") as file:
+        file.write(encoded(picture(77), "PNG"))
+    os.mkfifo(album / "pipe.jpg")
+    manifest = read_folder(album)
+    found = embed(manifest, backbone, tmp_path / "vectors", workers=2, batch_size=16)
+    assert {failure.path for failure in found.failures} == set(bad_files())
+    assert set(found.manifest.paths) == {*odd_files(), os.fsdecode(b"caf\xe9.png")}
+    assert all(failure.reason for failure in found.failures)
+    one_by_one = by_hand(backbone, [album / path for path in found.manifest.paths])
+    np.testing.assert_allclose(found.vectors(), one_by_one, atol=2e-6)
+    again = Embeddings.load(tmp_path / "vectors")
+    assert again.digests == found.digests
+    assert "caf\\xe9.png" in again.manifest.paths
+
+
+def test_the_second_run_reads_no_picture(tmp_path, counting):
+    album, names = tmp_path / "album", write_album(tmp_path / "album", 20)
+    manifest = Manifest(album, names)
+    first = embed(manifest, counting, tmp_path / "vectors", workers=0)
+    embed(manifest, counting, tmp_path / "vectors", workers=0)  # the files were too new for their times to be trusted
+    time.sleep(2.1)
+    embed(manifest, counting, tmp_path / "vectors", workers=0)
+    for name in names:
+        os.chmod(album / name, 0)  # changes a time, so that the files must be read again
+        os.chmod(album / name, 0o644)
+    assert counting.pictures == 20
+    time.sleep(2.1)
+    embed(manifest, counting, tmp_path / "vectors", workers=0)
+    opened = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("choqolate.concepts.images.read_content", lambda path: opened.append(path))
+        last = embed(manifest, counting, tmp_path / "vectors", workers=0)
+    assert opened == []
+    assert counting.pictures == 20
+    np.testing.assert_array_equal(last.vectors(), first.vectors())
+
+
+def test_renamed_and_copied_pictures_are_recognised(tmp_path, counting):
+    album = tmp_path / "album"
+    names = write_album(album, 6)
+    before = embed(Manifest(album, names), counting, tmp_path / "vectors", workers=0)
+    os.rename(album / names[0], album / "renamed.png")
+    shutil.copy(album / names[1], album / "copy.png")
+    moved = album.rename(tmp_path / "elsewhere")
+    after = embed(Manifest(moved, ["renamed.png", "copy.png", *names[1:]]), counting, tmp_path / "vectors", workers=0)
+    assert counting.pictures == 6
+    assert after.n_encoded == 0
+    np.testing.assert_array_equal(after.vectors(), before.vectors()[[0, 1, 1, 2, 3, 4, 5]])
+
+
+def test_a_changed_picture_is_not_trusted(tmp_path, counting):
+    album = tmp_path / "album"
+    names = write_album(album, 3)
+    manifest = Manifest(album, names)
+    embed(manifest, counting, tmp_path / "vectors", workers=0)
+    old = (album / names[1]).stat()
+    new = encoded(picture(99), "BMP")
+    (album / names[1]).write_bytes(new.ljust(old.st_size, b"\0")[: max(old.st_size, len(new))])
+    os.utime(album / names[1], ns=(old.st_atime_ns, old.st_mtime_ns))  # as a careless copy leaves it
+    found = embed(manifest, counting, tmp_path / "vectors", workers=0)
+    assert counting.pictures == 4
+    np.testing.assert_allclose(found.vectors(), by_hand(counting, [album / name for name in names]), atol=2e-6)
+
+
+def test_equal_pictures_share_a_vector_but_keep_their_rows(tmp_path, counting):
+    album = tmp_path / "album"
+    album.mkdir()
+    names = [f"{index}.png" for index in range(40)]
+    for index, name in enumerate(names):
+        (album / name).write_bytes(encoded(picture(index % 3), "PNG"))
+    found = embed(Manifest(album, names), counting, tmp_path / "vectors", workers=0, batch_size=8)
+    assert (len(found), found.n_encoded, counting.pictures) == (40, 3, 3)
+    np.testing.assert_array_equal(found.vectors()[3:6], found.vectors()[:3])
+
+
+def test_a_stop_in_the_middle_keeps_what_is_done_and_ends_with_the_same_bits(tmp_path, backbone):
+    names = write_album(tmp_path / "album", 2 * SHARD_ROWS + 90)
+    manifest = Manifest(tmp_path / "album", names)
+    whole = embed(manifest, backbone, tmp_path / "whole", workers=0, batch_size=50)
+
+    class Failing(Counting):
+        def encode_images(self, pixels):
+            if self.pictures >= SHARD_ROWS + 60:
+                raise KeyboardInterrupt
+            return super().encode_images(pixels)
+
+    failing = Failing(backbone)
+    with pytest.raises(KeyboardInterrupt):
+        embed(manifest, failing, tmp_path / "stopped", workers=2, batch_size=50)
+    with pytest.raises(cq.ChoqolateError, match="unfinished"):
+        Embeddings.load(tmp_path / "stopped")
+    resumed = Counting(backbone)
+    found = embed(manifest, resumed, tmp_path / "stopped", workers=0, batch_size=50)
+    assert resumed.pictures == len(names) - SHARD_ROWS
+    np.testing.assert_array_equal(found.vectors(), whole.vectors())
+    assert found.digests == whole.digests
+
+
+def test_a_damaged_shard_is_set_aside_and_made_again(tmp_path, backbone):
+    names = write_album(tmp_path / "album", SHARD_ROWS + 5)
+    manifest = Manifest(tmp_path / "album", names)
+    whole = embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    shard = max((tmp_path / "vectors" / "images").iterdir(), key=lambda path: path.stat().st_size)
+    columns = pq.read_metadata(shard).row_group(0)
+    vectors = columns.column(columns.num_columns - 1)
+    content = bytearray(shard.read_bytes())
+    content[vectors.data_page_offset + vectors.total_compressed_size // 2] ^= 0xFF
+    shard.write_bytes(content)
+    with pytest.warns(cq.ChoqolateWarning, match="damaged"), pytest.raises(KeyError, match="256 of 261"):
+        Embeddings.load(tmp_path / "vectors").vectors()
+    again = embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    assert again.n_encoded == SHARD_ROWS
+    np.testing.assert_array_equal(again.vectors(), whole.vectors())
+
+
+def test_stopping_at_the_first_bad_picture(tmp_path, backbone):
+    names = write_album(tmp_path, 4)
+    (tmp_path / names[2]).write_bytes(b"no picture")
+    with pytest.raises(cq.ChoqolateError, match=rf"{names[2]} cannot be read: not a picture"):
+        embed(Manifest(tmp_path, names), backbone, tmp_path / "v", workers=0, on_error="fail")
+    with pytest.raises(cq.ChoqolateError, match=r"gone\.png cannot be read: no such file"):
+        embed(Manifest(tmp_path, ["gone.png"]), backbone, tmp_path / "v", workers=0, on_error="fail")
+    with pytest.raises(cq.ChoqolateError, match="none of the 1 pictures can be read"):
+        embed(Manifest(tmp_path, [names[2]]), backbone, tmp_path / "v", workers=0)
+
+
+def test_a_folder_belongs_to_one_backbone(tmp_path, backbone):
+    manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 2))
+    embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    other = load_backbone(write_clip(tmp_path / "other", seed=5))
+    with pytest.raises(cq.ChoqolateError, match=r"holds vectors of .*clip.* not of .*other"):
+        embed(manifest, other, tmp_path / "vectors", workers=0)
+    with pytest.raises(cq.ChoqolateError, match="holds other things"):
+        embed(manifest, backbone, tmp_path / "album", workers=0)
+    assert cache_folder(other) != cache_folder(backbone)
+
+
+def test_without_a_folder_the_cache_is_shared(tmp_path, counting, own_cache):
+    names = write_album(tmp_path / "album", 5)
+    embed(Manifest(tmp_path / "album", names), counting, workers=0)
+    shutil.copytree(tmp_path / "album", tmp_path / "second")
+    found = embed(Manifest(tmp_path / "second", names[::-1]), counting, workers=0)
+    assert counting.pictures == 5
+    assert found.folder.path.is_relative_to(own_cache)
+    assert found.folder.path == cache_folder(counting)
+
+
+def test_rows_keep_labels_split_and_groups(tmp_path, backbone):
+    names = write_album(tmp_path / "album", 4)
+    (tmp_path / "album" / names[1]).write_bytes(b"")
+    manifest = Manifest(
+        tmp_path / "album",
+        names,
+        labels=["a", "a", "b", None],
+        split=["train", "test", "test", "val"],
+        groups=["g", "h", "g", None],
+        classes=("b", "a"),
+        source="waterbirds",
+    )
+    embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    back = Embeddings.load(tmp_path / "vectors").manifest
+    assert back.paths.tolist() == [names[0], names[2], names[3]]
+    assert back.labels.tolist() == ["a", "b", None]
+    assert back.split.tolist() == ["train", "test", "val"]
+    assert back.groups.tolist() == ["g", "g", None]
+    assert (back.classes, back.source) == (("b", "a"), "waterbirds")
+
+
+def test_shards_are_parquet_files_with_the_paths_in_them(tmp_path, backbone):
+    names = write_album(tmp_path / "album", 3)
+    embed(Manifest(tmp_path / "album", names), backbone, tmp_path / "vectors", workers=0)
+    (shard,) = (tmp_path / "vectors" / "images").glob("*.parquet")
+    table = pq.read_table(shard)
+    assert [os.path.basename(path) for path in table["path"].to_pylist()] == names
+    assert np.stack(table["embedding"].to_pylist()).shape == (3, backbone.dim)
+    assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == [
+        "embeddings.json",
+        "images",
+        "rows.parquet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"format": "something"}', "not of choqolate"),
+        ('{"format": "choqolate-embeddings", "format_version": 9}', "version 9"),
+        ('{"format": "choqolate-embeddings", "format_version": 1, "backbone": {}}', "cannot be read"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_says_why(tmp_path, content, message):
+    (tmp_path / "embeddings.json").write_text(content)
+    with pytest.raises(cq.ChoqolateError, match=message):
+        EmbeddingFolder.open(tmp_path)
+    with pytest.raises(cq.ChoqolateError, match="embed pictures first"):
+        Embeddings.load(tmp_path / "nothing")
+
+
+def test_the_quarantine_list_goes_when_nothing_is_wrong(tmp_path, backbone):
+    names = write_album(tmp_path / "album", 2)
+    (tmp_path / "album" / names[0]).write_bytes(b"")
+    found = embed(Manifest(tmp_path / "album", names), backbone, workers=0)
+    write_quarantine(tmp_path / "list.csv", found.failures)
+    assert (tmp_path / "list.csv").read_text().splitlines() == ["path,reason", f"{names[0]},the file is empty"]
+    write_quarantine(tmp_path / "list.csv", ())
+    assert not (tmp_path / "list.csv").exists()
+
+
+def test_wrong_parameters(tmp_path, backbone):
+    manifest = Manifest(tmp_path, write_album(tmp_path, 1))
+    for wrong in ({"on_error": "cry"}, {"workers": -1}, {"batch_size": 0}, {"workers": 1.5}):
+        with pytest.raises(cq.ChoqolateError, match=next(iter(wrong))):
+            embed(manifest, backbone, **wrong)
+    with pytest.raises(cq.ChoqolateError, match="at least one picture"):
+        embed(Manifest(tmp_path, []), backbone)
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path, backbone):
+    manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 2))
+    embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    images = tmp_path / "vectors" / "images"
+    (images / ".old.parquet.1-aa.tmp").write_bytes(b"half")
+    (images / ".new.parquet.1-aa.tmp").write_bytes(b"of another process at work")
+    age(images)
+    (images / ".new.parquet.1-aa.tmp").touch()
+    embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    assert [path.name for path in images.glob(".*")] == [".new.parquet.1-aa.tmp"]

@@ -1,0 +1,89 @@
+"""Real checkpoints in the format of transformers, tiny and with random weights, written to a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    CLIPConfig,
+    CLIPModel,
+    CLIPTokenizer,
+    PreTrainedTokenizerFast,
+    SiglipConfig,
+    SiglipModel,
+)
+
+CLIP_SIZE, SIGLIP_SIZE, DIM = 30, 32, 16
+
+
+def write_clip(folder: Path, *, seed: int = 0, size: int = CLIP_SIZE) -> Path:
+    """A CLIP with vocabulary files, merges, preprocessing and all."""
+    folder.mkdir(parents=True)
+    _write_clip_tokenizer(folder)
+    ends = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    text = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, **ends}
+    vision = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = CLIPConfig(
+        text_config={**text, "vocab_size": len(_clip_vocabulary())},
+        vision_config={**vision, "image_size": size, "patch_size": 10},
+        projection_dim=DIM,
+    )
+    torch.manual_seed(seed)
+    _spread(CLIPModel(config)).save_pretrained(folder)
+    _image_processor("CLIPImageProcessor")(size={"shortest_edge": size}, crop_size=size).save_pretrained(folder)
+    return folder
+
+
+def write_siglip(folder: Path, *, seed: int = 0) -> Path:
+    """A SigLIP: a fixed size instead of a crop, texts padded to the full length."""
+    folder.mkdir(parents=True)
+    words = ["<pad>", "</s>", "<unk>", "sea", "a", "photo", "of", "forest", "bill", "long", "feet", "webbed"]
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=12
+    )
+    fast.save_pretrained(folder)
+    shared = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = SiglipConfig(
+        text_config={**shared, "vocab_size": len(words), "max_position_embeddings": 12, "projection_size": 16},
+        vision_config={**shared, "image_size": SIGLIP_SIZE, "patch_size": 8},
+    )
+    torch.manual_seed(seed)
+    _spread(SiglipModel(config)).save_pretrained(folder)
+    size = {"height": SIGLIP_SIZE, "width": SIGLIP_SIZE}
+    _image_processor("SiglipImageProcessor")(size=size).save_pretrained(folder)
+    return folder
+
+
+def _spread(model: torch.nn.Module) -> torch.nn.Module:
+    """Weights large enough for different pictures to get clearly different vectors."""
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def _image_processor(name: str):
+    import transformers
+
+    return getattr(transformers, f"{name}Pil", None) or getattr(transformers, name)  # transformers 5, then 4
+
+
+def _clip_vocabulary() -> list[str]:
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    letters = list(bytes_to_unicode().values())
+    return ["<|startoftext|>", "<|endoftext|>", *letters, *(letter + "</w>" for letter in letters), "se", "sea</w>"]
+
+
+def _write_clip_tokenizer(folder: Path) -> None:
+    vocabulary = {token: index for index, token in enumerate(_clip_vocabulary())}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\ns e\nse a</w>\n")
+    tokenizer = CLIPTokenizer.from_pretrained(folder, model_max_length=77)
+    tokenizer.save_pretrained(folder)
