@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from choqolate.plots import correlation_heatmap
-from choqolate.redundancy import redundancy
+from choqolate.redundancy import check_redundancy
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _close_figures():
 def measured(n_concepts, names=None, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 4)) @ rng.normal(size=(4, n_concepts)) + 0.1 * rng.normal(size=(60, n_concepts))
-    return redundancy(X, names or [f"concept {j}" for j in range(n_concepts)])
+    return check_redundancy(X, names or [f"concept {j}" for j in range(n_concepts)])
 
 
 def texts(axis):
@@ -105,7 +105,7 @@ def test_odd_names_stay_text_and_short():
 def test_constant_concepts_are_grey_and_explained():
     X = np.random.default_rng(0).normal(size=(30, 3))
     X[:, 1] = 0.5
-    ax = correlation_heatmap(redundancy(X, ["sea", "flat", "lake"]))
+    ax = correlation_heatmap(check_redundancy(X, ["sea", "flat", "lake"]))
     assert texts(ax.yaxis)[-1] == "flat"
     assert "grey: constant" in ax.get_title()
     red, green, blue, _ = ax.images[0].cmap(np.ma.masked)

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from choqolate import metrics
+    from choqolate import datasets, metrics, plots
     from choqolate.classifier import ChoqolateClassifier, fit_runs
+    from choqolate.concepts.backbones import load_backbone
+    from choqolate.concepts.embedding import Embeddings, embed
+    from choqolate.concepts.scores import ConceptScores
+    from choqolate.concepts.scoring import score
+    from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.errors import ChoqolateError, ChoqolateWarning
+    from choqolate.evaluation import evaluate, fit_scores
     from choqolate.integral import (
         ChoquetLayer,
         canonical_form,
@@ -24,22 +30,36 @@ if TYPE_CHECKING:
         moebius_transform,
         shapley_values,
     )
+    from choqolate.manifest import Manifest
     from choqolate.persistence import load
+    from choqolate.redundancy import check_redundancy
 
 _HOME = {
     "ChoqolateClassifier": "choqolate.classifier",
     "ChoqolateError": "choqolate.errors",
     "ChoqolateWarning": "choqolate.errors",
     "ChoquetLayer": "choqolate.integral",
+    "ConceptScores": "choqolate.concepts.scores",
+    "Embeddings": "choqolate.concepts.embedding",
+    "Manifest": "choqolate.manifest",
+    "Vocabulary": "choqolate.concepts.vocabulary",
     "canonical_form": "choqolate.integral",
     "capacity_table": "choqolate.integral",
+    "check_redundancy": "choqolate.redundancy",
     "choquet": "choqolate.integral",
+    "datasets": "choqolate.datasets",
+    "embed": "choqolate.concepts.embedding",
+    "evaluate": "choqolate.evaluation",
     "fit_runs": "choqolate.classifier",
+    "fit_scores": "choqolate.evaluation",
     "interaction_indices": "choqolate.integral",
     "load": "choqolate.persistence",
+    "load_backbone": "choqolate.concepts.backbones",
     "local_shapley_values": "choqolate.integral",
     "metrics": "choqolate.metrics",
     "moebius_transform": "choqolate.integral",
+    "plots": "choqolate.plots",
+    "score": "choqolate.concepts.scoring",
     "shapley_values": "choqolate.integral",
 }
 
@@ -48,16 +68,28 @@ __all__ = [
     "ChoqolateError",
     "ChoqolateWarning",
     "ChoquetLayer",
+    "ConceptScores",
+    "Embeddings",
+    "Manifest",
+    "Vocabulary",
     "__version__",
     "canonical_form",
     "capacity_table",
+    "check_redundancy",
     "choquet",
+    "datasets",
+    "embed",
+    "evaluate",
     "fit_runs",
+    "fit_scores",
     "interaction_indices",
     "load",
+    "load_backbone",
     "local_shapley_values",
     "metrics",
     "moebius_transform",
+    "plots",
+    "score",
     "shapley_values",
 ]
 
@@ -66,7 +98,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'choqolate' has no attribute {name!r}")
     module = import_module(_HOME[name])
-    return module if name == "metrics" else getattr(module, name)
+    return module if module.__name__ == f"choqolate.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -95,6 +95,7 @@ def fit_scores(table: ConceptScores, *, leave_out: Iterable[str] = (), **paramet
     split = "made" if table.split is None else "given"
     data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows)}
     provenance = copy.deepcopy(table.provenance)
+    provenance.pop("root", None)  # where the pictures were is of the table, and nobody else's business
     provenance["data"] = _section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
     if rows.spurious:
         provenance["vocabulary"] = _section(provenance, "vocabulary") | {"spurious": list(rows.spurious)}

@@ -111,7 +111,9 @@ def text_column(values: Iterable[Any] | None, name: str, n_rows: int) -> np.ndar
     """
     if values is None:
         return None
-    items = [_text(value) for value in values]
+    values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    known = {value: _text(value) for value in set(values)}  # few are different
+    items = [known[value] for value in values]
     if len(items) != n_rows:
         raise ChoqolateError(f"expected {name} for {n_rows} rows, got {len(items)}")
     if all(item is None for item in items):
@@ -147,7 +149,7 @@ def split_names(split: np.ndarray | None) -> np.ndarray | None:
 def class_order(labels: np.ndarray | None, classes: Sequence[str] = ()) -> tuple[str, ...]:
     """The class names: as given, or as they occur, sorted."""
     found = set() if labels is None else {label for label in labels.tolist() if label is not None}
-    order = tuple(dict.fromkeys(classes)) or tuple(sorted(found))
+    order = tuple(dict.fromkeys(map(printable, classes))) or tuple(sorted(found))
     unknown = sorted(found - set(order))
     if unknown:
         raise ChoqolateError(f"expected labels among {listed(order)}, got {listed(unknown)}")

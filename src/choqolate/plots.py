@@ -32,8 +32,8 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
-    >>> from choqolate.redundancy import redundancy
-    >>> ax = correlation_heatmap(redundancy([[0.1, 0.2], [0.3, 0.5], [0.2, 0.3]], ["sea", "lake"]))
+    >>> from choqolate.redundancy import check_redundancy
+    >>> ax = correlation_heatmap(check_redundancy([[0.1, 0.2], [0.3, 0.5], [0.2, 0.3]], ["sea", "lake"]))
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['sea', 'lake']
     """

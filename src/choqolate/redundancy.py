@@ -98,7 +98,7 @@ class Redundancy:
         return report
 
 
-def redundancy(
+def check_redundancy(
     table: Any, concepts: Sequence[str] | None = None, *, group_at: float = 0.8, partner_at: float = 0.5
 ) -> Redundancy:
     r"""Measure how much the concepts say the same.
@@ -125,10 +125,10 @@ def redundancy(
         ChoqolateError: If there are fewer than two rows, or scores are not finite, or names do not fit.
 
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> found = redundancy(np.hstack([X, X + 0.1]), ["sea", "oak", "bill", "ocean", "tree", "beak"])
+    >>> found = check_redundancy(np.hstack([X, X + 0.1]), ["sea", "oak", "bill", "ocean", "tree", "beak"])
     >>> [group.concepts for group in found.groups], found.partnered, found.doubtful
     ([('bill', 'beak'), ('oak', 'tree'), ('sea', 'ocean')], 1.0, None)
-    >>> redundancy(X).doubtful
+    >>> check_redundancy(X).doubtful
     'only 0 of 3 concepts have a partner with a correlation of at least 0.50 (mean over all pairs -0.05), and ...'
     """
     for name, value in (("group_at", group_at), ("partner_at", partner_at)):

@@ -20,7 +20,7 @@ from choqolate.concepts.images import (
     read_content,
     settled,
 )
-from choqolate.concepts.workers import prepare_all
+from choqolate.concepts.workers import preparing
 from tests.concepts.pictures import bad_files, encoded, flag, odd_files, picture, png_header
 
 NOTHING = frozenset().__contains__
@@ -192,8 +192,10 @@ def test_workers_give_the_same_in_the_same_order(tmp_path):
         paths.append(str(tmp_path / f"{index}.jpg"))
         (tmp_path / f"{index}.jpg").write_bytes(content)
     known = {prepare([paths[4]], CLIP, NOTHING)[0].digest}
-    alone = list(prepare_all(paths, CLIP, known, workers=0, ahead=64))
-    together = list(prepare_all(paths, CLIP, known, workers=2, ahead=20))
+    with preparing(paths, CLIP, known, workers=0, ahead=64) as prepared:
+        alone = list(prepared)
+    with preparing(paths, CLIP, known, workers=2, ahead=20) as prepared:
+        together = list(prepared)
     assert [item._replace(pixels=None) for item in alone] == [item._replace(pixels=None) for item in together]
     for one, other in zip(alone, together, strict=True):
         assert (one.pixels is None) == (other.pixels is None)
@@ -213,7 +215,8 @@ def test_a_file_that_brings_down_its_process_is_named_and_the_others_are_read(tm
             os.kill(os.getpid(), 9)
         return np.asarray(image)
 
-    items = list(prepare_all(paths, fragile, frozenset(), workers=2, ahead=8))
+    with preparing(paths, fragile, frozenset(), workers=2, ahead=8) as prepared:
+        items = list(prepared)
     crashed = [index for index, item in enumerate(items) if "crashed" in item.error]
     assert crashed == [5, 22]
     for index in set(range(40)) - {5, 22}:

@@ -184,7 +184,7 @@ def test_names_that_are_no_utf8(tmp_path):
     touch(tmp_path, ["zoo/é \n.jpg"])
     rows = read_folder(tmp_path).with_split()
     assert [os.fsencode(path) for path in rows.paths] == [b"caf\xe9/\xff.jpg", "zoo/é \n.jpg".encode()]
-    assert [os.fsencode(str(label)) for label in rows.labels] == [b"caf\xe9", b"zoo"]
+    assert rows.labels.tolist() == ["caf\\xe9", "zoo"]
     assert all(os.path.exists(file) for file in rows.files())
 
 

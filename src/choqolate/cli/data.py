@@ -194,7 +194,7 @@ def score(
     from choqolate.concepts.folder import EmbeddingFolder
     from choqolate.datasets import read_csv
     from choqolate.files import check_output
-    from choqolate.redundancy import redundancy
+    from choqolate.redundancy import check_redundancy
 
     tables.check_target(output)
     if heatmap is not None:
@@ -213,7 +213,7 @@ def score(
     table = table if joined is None else table.join(joined)
     split = table.with_split()
     split.save(output)
-    report = redundancy(split)
+    report = check_redundancy(split)
     show.show_scores(split, report, output, made_split=table.split is None)
     if heatmap is not None:
         show.draw_heatmap(report, heatmap)
@@ -221,7 +221,7 @@ def score(
 
 def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manifest:
     """The rows of a source; prints what its reader has to say of them."""
-    from choqolate.cli.show_data import note
+    from choqolate.cli.terminal import note
     from choqolate.datasets import read_dataset, read_source
 
     if option and dataset is None:

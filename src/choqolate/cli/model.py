@@ -106,6 +106,7 @@ def fit(
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
     from choqolate.cli import show
+    from choqolate.cli.terminal import open_console, printable_name
     from choqolate.concepts.scores import ConceptScores
     from choqolate.evaluation import Evaluation, evaluate, fit_scores, has_held_out
     from choqolate.persistence import check_target
@@ -137,12 +138,12 @@ def fit(
         results["held out"] = evaluate(model, table)
     except ChoqolateError as error:  # the model is fine, what to measure it on is not
         warnings.warn(f"not evaluated on held-out rows: {error}", ChoqolateWarning, stacklevel=1)
-    console = show.open_console()
+    console = open_console()
     show.show_headline(console, scores, model)
     show.show_summary(console, results)
     show.show_nodes(console, model)
     leading = model.concepts_[int(model.node_attributions_.sum(0).argmax()) % len(model.concepts_)]
-    if leading != show.printable_name(leading) or leading.startswith("-"):
+    if leading != printable_name(leading) or leading.startswith("-"):
         leading = "CONCEPT"
     removal: list[str | Path] = ["remove", output, leading, "-o", f"{output}-edited", "--scores", scores]
     show.show_next(console, output, ["eval", output, scores], removal)
@@ -173,9 +174,10 @@ def evaluate_model(
         typer.echo(json.dumps(result.as_dict(), indent=2, ensure_ascii=False, allow_nan=False))
         return
     from choqolate.cli import show
+    from choqolate.cli.terminal import open_console
 
     removed = classifier.removal_.concepts if classifier.removal_ else ()
-    show.show_evaluation(show.open_console(), f"{model} on {scores}", result, removed)
+    show.show_evaluation(open_console(), f"{model} on {scores}", result, removed)
 
 
 @app.command()
@@ -222,6 +224,7 @@ def remove(
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
     from choqolate.cli import show
+    from choqolate.cli.terminal import open_console
     from choqolate.concepts.scores import ConceptScores
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.evaluation import evaluate, inputs, spurious_concepts, training_rows
@@ -249,7 +252,7 @@ def remove(
     )
     compared = None if scores is None else (evaluate(trained, tables[scores]), evaluate(edited, tables[scores]))
     edited.save(output)
-    console = show.open_console()
+    console = open_console()
     assert edited.removal_ is not None
     show.show_removal(console, edited, edited.removal_)
     if compared is not None:

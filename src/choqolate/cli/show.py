@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate.classifier import ChoqolateClassifier
+from choqolate.cli.terminal import printable_name
 from choqolate.evaluation import Evaluation
 from choqolate.removal import Removal
 
@@ -22,20 +23,6 @@ CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group
 _NAME_WIDTH = 40  # longer names are cut
 _GAP = 2  # cells between two columns
-
-
-def open_console() -> Console:
-    """Standard output, with nothing coloured but what asks for it."""
-    return Console(highlight=False)
-
-
-def printable_name(name: object) -> str:
-    r"""A name on one line: line breaks and other controls are spelled out, all else is left alone.
-
-    >>> printable_name("sea\n🏄‍♀️ [red]")
-    'sea\\n🏄‍♀️ [red]'
-    """
-    return "".join(c if c.isprintable() or c == "\u200d" else repr(c)[1:-1] for c in str(name))
 
 
 def show_headline(console: Console, source: Path, model: ChoqolateClassifier) -> None:

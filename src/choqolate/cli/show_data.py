@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from choqolate.cli.show import open_console, printable_name
+from choqolate.cli.terminal import note, open_console, printable_name
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.scores import ConceptScores
 from choqolate.datasets import CopyCheck, Dataset
@@ -19,11 +19,6 @@ from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
 from choqolate.redundancy import Redundancy
 
 _SHOWN_FAILURES = 5
-
-
-def note(text: str) -> None:
-    """Something worth knowing that is no result."""
-    typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
 
 
 def show_datasets(datasets: Iterable[Dataset]) -> None:

@@ -6,7 +6,6 @@ import csv
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.folder import EmbeddingFolder, cache_folder
 from choqolate.concepts.images import NO_STATE, FileState, Prepared, Unreadable, file_state, settled
-from choqolate.concepts.workers import prepare_all
+from choqolate.concepts.workers import preparing
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable, replacing
 from choqolate.manifest import Manifest
@@ -108,8 +107,12 @@ def embed(
         run.recall(advance)
     waiting = [row for row, digest in enumerate(run.digests) if digest is None and row not in run.failures]
     files = [run.files[row] for row in waiting]
-    prepared = prepare_all(files, backbone.transform, run.known, workers=workers, ahead=2 * batch_size)
-    with item_bar(len(manifest), "embedding", enabled=verbose and bool(waiting)) as advance, closing(prepared):
+    with (
+        preparing(files, backbone.transform, run.known, workers=workers, ahead=2 * batch_size) as prepared,
+        item_bar(len(manifest), "embedding", enabled=verbose and bool(waiting)) as advance,
+    ):
+        if waiting:
+            backbone.load()  # while the workers start
         advance(len(manifest) - len(waiting))
         for shard in _by_shard(waiting, prepared):
             run.add(shard, backbone, batch_size, advance)

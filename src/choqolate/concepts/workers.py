@@ -6,91 +6,97 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from choqolate.concepts.images import ImageTransform, Prepared, prepare
 
 _TASK = 8  # pictures handed to a worker at a time
-_NICENESS = 5  # decoding gives way to the encoder where both want the same core
+_NICENESS = 10  # decoding gives way to an encoder that wants the same cores
 _CRASHED = "its decoder crashed, or was stopped for lack of memory"
-
-_Running = deque[tuple[Sequence[str], "Future[list[Prepared]]"]]
 
 _known: Collection[bytes] = frozenset()
 
 
-def prepare_all(
+@contextmanager
+def preparing(
     paths: Sequence[str],
     transform: ImageTransform,
     known: Collection[bytes],
     *,
     workers: int,
     ahead: int,
-) -> Generator[Prepared]:
-    """Prepare files in order; ``workers=0`` decodes in this process.
+) -> Iterator[Iterator[Prepared]]:
+    """Prepare files in order, from the moment on that the block is entered.
 
     Args:
         paths: the files.
         transform: what the encoder takes.
         known: digests of contents whose pixels are not wanted.
-        workers: number of processes.
+        workers: number of processes; 0 decodes in this one.
         ahead: number of pictures to decode ahead of their use.
     """
     if workers == 0 or len(paths) <= _TASK:
-        for path in paths:
-            yield from prepare([path], transform, known.__contains__)
+        yield (item for path in paths for item in prepare([path], transform, known.__contains__))
         return
-    tasks = [paths[start : start + _TASK] for start in range(0, len(paths), _TASK)]
-    pool = _Pool(workers, known)
-    running: _Running = deque()
+    pool = _Pool(paths, transform, known, workers, window=max(2 * workers, -(-ahead // _TASK)))
     try:
-        yield from _in_order(pool, tasks, transform, max(2 * workers, -(-ahead // _TASK)), running)
+        pool.fill()
+        yield pool.results()
     finally:
-        for _, future in running:
-            future.cancel()
         pool.stop()
 
 
-def _in_order(
-    pool: _Pool, tasks: Sequence[Sequence[str]], transform: ImageTransform, window: int, running: _Running
-) -> Iterator[Prepared]:
-    upcoming = iter(tasks)
-    while True:
-        while len(running) < window and (task := next(upcoming, None)) is not None:
-            running.append((task, pool.submit(task, transform)))
-        if not running:
-            return
-        task, future = running.popleft()
-        try:
-            yield from future.result()
-        except BrokenExecutor:
-            # One file brought its process down and all tasks with it: find it among the files of this task, one at a
-            # time, then start the other tasks anew.
-            pool.restart()
-            again = [task for task, _ in running]
-            yield from _one_by_one(pool, task, transform)
-            running.clear()
-            running.extend((task, pool.submit(task, transform)) for task in again)
-
-
-def _one_by_one(pool: _Pool, task: Sequence[str], transform: ImageTransform) -> Iterator[Prepared]:
-    for path in task:
-        try:
-            yield from pool.submit([path], transform).result()
-        except BrokenExecutor:
-            pool.restart()
-            yield Prepared(error=_CRASHED)
-
-
 class _Pool:
-    """Worker processes that start clean (neither forked nor with the caller's main module) and can be replaced."""
+    """Worker processes that start clean, neither forked nor with the caller's main module, and can be replaced."""
 
-    def __init__(self, workers: int, known: Collection[bytes]) -> None:
-        self._workers, self._known = workers, known
+    def __init__(
+        self, paths: Sequence[str], transform: ImageTransform, known: Collection[bytes], workers: int, window: int
+    ) -> None:
+        self._waiting = deque(paths[start : start + _TASK] for start in range(0, len(paths), _TASK))
+        self._running: deque[tuple[Sequence[str], Future[list[Prepared]]]] = deque()
+        self._transform, self._known = transform, known
+        self._workers, self._window = workers, window
         self._executor = self._start()
+
+    def fill(self) -> None:
+        """Hand out as many tasks as may be under way."""
+        while self._waiting and len(self._running) < self._window:
+            task = self._waiting.popleft()
+            self._running.append((task, self._submit(task)))
+
+    def results(self) -> Iterator[Prepared]:
+        """What became of each file, in order."""
+        while self._running:
+            task, future = self._running.popleft()
+            try:
+                yield from future.result()
+            except BrokenExecutor:
+                # One file brought its process down and all tasks with it: find it among the files of this task, one
+                # at a time, and start the other tasks anew.
+                self._waiting.extendleft(task for task, _ in reversed(self._running))
+                self._running.clear()
+                yield from self._one_by_one(task)
+            self.fill()
+
+    def _one_by_one(self, task: Sequence[str]) -> Iterator[Prepared]:
+        self._restart()
+        for path in task:
+            try:
+                yield from self._submit([path]).result()
+            except BrokenExecutor:
+                self._restart()
+                yield Prepared(error=_CRASHED)
+
+    def _submit(self, task: Sequence[str]) -> Future[list[Prepared]]:
+        try:
+            future: Future[list[Prepared]] = self._executor.submit(_prepare_task, list(task), self._transform)
+        except BrokenExecutor as error:  # noticed here rather than with the result
+            future = Future()
+            future.set_exception(error)
+        return future
 
     def _start(self) -> Any:
         from joblib.externals.loky.process_executor import ProcessPoolExecutor
@@ -99,20 +105,14 @@ class _Pool:
             self._workers, initializer=_become_worker, initargs=(os.getpid(), self._known), timeout=300
         )
 
-    def submit(self, task: Sequence[str], transform: ImageTransform) -> Future[list[Prepared]]:
-        for _ in range(2):
-            try:
-                future: Future[list[Prepared]] = self._executor.submit(_prepare_task, list(task), transform)
-                return future
-            except BrokenExecutor:
-                self.restart()
-        raise RuntimeError("worker processes end as soon as they start: try workers=0")
-
-    def restart(self) -> None:
-        self.stop()
+    def _restart(self) -> None:
+        self._executor.shutdown(wait=True)
         self._executor = self._start()
 
     def stop(self) -> None:
+        """Let the workers finish what they are at, and end them."""
+        for _, future in self._running:
+            future.cancel()
         self._executor.shutdown(wait=True)
 
 
