@@ -1,7 +1,8 @@
 """Speed and memory as ratios, both sides measured in turns in one run: ``make bench``.
 
-The other side is the obvious PyTorch implementation in obvious.py. Everything runs with the number of threads that
-PyTorch takes by default. ``--only layer,memory,fit,runs,factored`` picks sections.
+The other side is the obvious PyTorch implementation in obvious.py; of the embedding, a loop that only runs the encoder.
+Everything runs with the number of threads that PyTorch takes by default. ``--only layer,memory,fit,runs,factored,embed,
+vocabulary`` picks sections.
 """
 
 from __future__ import annotations
@@ -160,10 +161,26 @@ def bench_factored() -> list[tuple[str, ...]]:
     return rows
 
 
+def bench_embed() -> list[tuple[str, ...]]:
+    """Pictures a second of a whole embedding run, against the encoder alone on ready tensors."""
+    from pictures import PICTURES, embedding_tasks
+
+    mine, its, ratio = side_by_side(*embedding_tasks(), rounds=3)
+    rates = (f"{PICTURES / time:.1f} pictures/s" for time in (mine, its))
+    return [("embedding, ViT-B/32's size", *rates, f"{ratio:.2f} x", ">= 0.85 x")]
+
+
+def bench_vocabulary() -> list[tuple[str, ...]]:
+    """New words on cached pictures."""
+    from pictures import CACHED, WORDS, vocabulary_seconds
+
+    return [(f"{WORDS} new words, {CACHED:,} cached pictures", f"{vocabulary_seconds():.1f} s", "", "", "seconds")]
+
+
 def main() -> None:
     """Measure the chosen sections and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="layer,memory,fit,runs,factored")
+    parser.add_argument("--only", default="layer,memory,fit,runs,factored,embed,vocabulary")
     parser.add_argument("--epochs", type=int, default=5, help="length of the measured fits (the paper's is 100)")
     parser.add_argument("--peak", choices=["ours", "obvious", "factored"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -176,6 +193,8 @@ def main() -> None:
         "fit": lambda: bench_fit(arguments.epochs),
         "runs": lambda: bench_runs(arguments.epochs),
         "factored": bench_factored,
+        "embed": bench_embed,
+        "vocabulary": bench_vocabulary,
     }
     console = Console()
     table = Table("", "ours", "other side", "ratio", "to reach", title=f"batch {BATCH}, {NODES} nodes, float32")

@@ -19,22 +19,27 @@ from transformers import (
 CLIP_SIZE, SIGLIP_SIZE, DIM = 30, 32, 16
 
 
-def write_clip(folder: Path, *, seed: int = 0, size: int = CLIP_SIZE) -> Path:
-    """A CLIP with vocabulary files, merges, preprocessing and all."""
+def write_clip(folder: Path, *, seed: int = 0, config: CLIPConfig | None = None) -> Path:
+    """A CLIP with vocabulary files, merges, preprocessing and all; tiny, or as a config says."""
     folder.mkdir(parents=True)
     _write_clip_tokenizer(folder)
-    ends = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
-    text = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, **ends}
-    vision = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = CLIPConfig(
-        text_config={**text, "vocab_size": len(_clip_vocabulary())},
-        vision_config={**vision, "image_size": size, "patch_size": 10},
-        projection_dim=DIM,
-    )
+    config = tiny_clip_config() if config is None else config
+    config.text_config.bos_token_id, config.text_config.eos_token_id, config.text_config.pad_token_id = 0, 1, 1
     torch.manual_seed(seed)
-    _spread(CLIPModel(config)).save_pretrained(folder)
+    _save(_spread(CLIPModel(config)), folder)
+    size = config.vision_config.image_size
     _image_processor("CLIPImageProcessor")(size={"shortest_edge": size}, crop_size=size).save_pretrained(folder)
     return folder
+
+
+def tiny_clip_config() -> CLIPConfig:
+    """Two layers of width 24 in each tower."""
+    shared = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return CLIPConfig(
+        text_config={**shared, "vocab_size": len(_clip_vocabulary()), "bos_token_id": 0, "eos_token_id": 1},
+        vision_config={**shared, "image_size": CLIP_SIZE, "patch_size": 10},
+        projection_dim=DIM,
+    )
 
 
 def write_siglip(folder: Path, *, seed: int = 0) -> Path:
@@ -50,11 +55,18 @@ def write_siglip(folder: Path, *, seed: int = 0) -> Path:
     fast.save_pretrained(folder)
     shared = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = SiglipConfig(
-        text_config={**shared, "vocab_size": len(words), "max_position_embeddings": 12, "projection_size": 16},
+        text_config={
+            **shared,
+            "vocab_size": len(words),
+            "max_position_embeddings": 12,
+            "projection_size": 16,
+            "bos_token_id": 1,
+            "eos_token_id": 1,
+        },
         vision_config={**shared, "image_size": SIGLIP_SIZE, "patch_size": 8},
     )
     torch.manual_seed(seed)
-    _spread(SiglipModel(config)).save_pretrained(folder)
+    _save(_spread(SiglipModel(config)), folder)
     size = {"height": SIGLIP_SIZE, "width": SIGLIP_SIZE}
     _image_processor("SiglipImageProcessor")(size=size).save_pretrained(folder)
     return folder
@@ -66,6 +78,16 @@ def _spread(model: torch.nn.Module) -> torch.nn.Module:
         if parameter.ndim > 1:
             torch.nn.init.normal_(parameter, std=0.3)
     return model
+
+
+def _save(model: torch.nn.Module, folder: Path) -> None:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        model.save_pretrained(folder)
+    finally:
+        logging.enable_progress_bar()
 
 
 def _image_processor(name: str):
