@@ -1,14 +1,53 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
+
+import pytest
+
+import choqolate as cq
+from tests.concepts.pictures import write_album
+from tests.tiny import write_clip
 
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
+@pytest.fixture
+def newcomer(tmp_path, monkeypatch):
+    """A folder as the README takes for granted: pictures, words, and a small model in place of the large one."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHOQOLATE_CACHE", str(tmp_path / "cache"))
+    for label in ("cat", "dog"):
+        write_album(tmp_path / "photos" / label, 12)
+    for path in (tmp_path / "photos" / "dog").iterdir():  # not the same pictures again
+        path.write_bytes(path.read_bytes() + label.encode())
+    (tmp_path / "words.txt").write_text("sea | ocean\nriver\nforest\nwebbed feet\n")
+    repository = tmp_path / "hub" / "models--openai--clip-vit-large-patch14-336"
+    write_clip(repository / "snapshots" / ("0" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path
+
+
+def test_the_python_code_of_the_readme_runs(newcomer, capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) >= 4
+    assert len(blocks) >= 5
     exec(compile("\n".join(blocks), README.name, "exec"), {})
-    assert (tmp_path / "model" / "config.json").exists()
+    assert "correlation of 4 concepts over 24 rows" in capsys.readouterr().out
+    assert len(cq.ConceptScores.load(newcomer / "scores.parquet")) == 24
+    assert (newcomer / "model" / "config.json").exists()
+
+
+def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
+    from choqolate.cli import main
+
+    shutil.rmtree(newcomer / "cache", ignore_errors=True)
+    commands = re.findall(r"^    choqolate (.*?)(?:  +#.*)?$", README.read_text(), re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["score", "fit", "eval", "remove"]
+    for command in commands:
+        monkeypatch.setattr("sys.argv", ["choqolate", *command.split()])
+        main()
+    assert "removed: sea, river" in capsys.readouterr().out
+    assert cq.load(newcomer / "edited").removal_.concepts == ("sea", "river")

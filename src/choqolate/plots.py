@@ -26,7 +26,7 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     """Draw the correlation of all pairs of concepts, correlated ones side by side; constant concepts are grey.
 
     Args:
-        redundancy: what :func:`choqolate.redundancy.redundancy` measured.
+        redundancy: what :func:`choqolate.check_redundancy` measured.
         ax: where to draw; by default a new figure, the larger the more concepts there are. In small axes with many
             concepts only every second, third, ... has its name beside it.
 
