@@ -277,8 +277,8 @@ def test_the_range_of_the_scores_is_that_of_the_training_rows(tmp_path, album, v
         np.testing.assert_allclose(found.predict_proba(test.frame), model.predict_proba(test.frame), atol=1e-6)
 
 
-def test_pictures_for_testing_do_not_change_the_model(tmp_path, album, vectors, backbone):
-    words = cq.Vocabulary.parse(["sea", "forest"])
+def test_pictures_for_testing_do_not_change_the_model(album, vectors, backbone):
+    words = cq.Vocabulary.parse(["sea", "forest", "long bill"])
     rows = dataclasses.replace(
         album,
         labels=np.array(["gull", "wren"])[np.arange(len(album)) % 2],

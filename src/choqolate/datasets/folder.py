@@ -12,8 +12,7 @@ import numpy as np
 from choqolate.datasets.walk import EMBEDDINGS, Found, find_pictures
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable
-from choqolate.manifest import SPLIT_NAMES as SPLIT_NAMES
-from choqolate.manifest import Manifest
+from choqolate.manifest import SPLIT_NAMES, Manifest
 
 
 def read_folder(root: str | os.PathLike[str]) -> Manifest:

@@ -12,8 +12,7 @@ from typing import TextIO
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import SPLIT_NAMES as SPLIT_NAMES
-from choqolate.manifest import SPLITS, Manifest
+from choqolate.manifest import SPLIT_NAMES, SPLITS, Manifest
 from choqolate.validation import listed
 
 PATH_NAMES = ("path", "image", "file", "filename", "img_filename", "image_path")
