@@ -53,7 +53,6 @@ def album() -> Path:
 def embedding_tasks() -> tuple[Callable[[], object], Callable[[], object]]:
     """All of ``embed``, from files to shards, and a loop that only runs the encoder on ready tensors."""
     manifest, encoder, ready = cq.datasets.read_folder(album()), backbone(), torch.rand(BATCH, 3, 224, 224)
-    encoder.load()
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -19,5 +19,6 @@ def pick_device(device: str) -> torch.device:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
-        raise ChoqolateError(f"device={device!r} is not to be had here ({error}): use 'auto' or 'cpu'") from error
+        reason = str(error).partition("\n")[0][:80]
+        raise ChoqolateError(f"device={device!r} is not to be had here ({reason} ...): use 'auto' or 'cpu'") from error
     return chosen

@@ -24,6 +24,7 @@ def replacing(target: Path) -> Iterator[Path]:
     >>> target.read_text(), len(list(target.parent.iterdir()))
     ('sea', 1)
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
@@ -54,12 +55,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_output(target: Path) -> None:
-    """Find out before the work, not after it, that a file cannot be written."""
+    """Find out before the work, not after it, that a file cannot be written. Nothing is made yet."""
     if target.is_dir():
         raise ChoqolateError(f"expected a file to write to, {target} is a folder: choose another name")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(target.parent, os.W_OK):
-        raise ChoqolateError(f"expected a folder that can be written to, {target.parent} is read-only")
+    check_parent(target)
+
+
+def check_parent(target: Path) -> None:
+    """A file or folder can be made at a place if the nearest folder above it that exists can be written to."""
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ChoqolateError(f"expected a folder to write {target.name} to, {above} is a file: choose another path")
+    if not os.access(above, os.W_OK):
+        raise ChoqolateError(f"expected a folder that can be written to, {above} is read-only: choose another path")
 
 
 def printable(text: str) -> str:

@@ -90,6 +90,35 @@ class Manifest:
         split = stratified_split([printable(path) for path in self.paths], self.labels.tolist(), test_share)
         return replace(self, split=np.array(split, dtype=object), notes=(*self.notes, note))
 
+    def join(self, other: Manifest) -> Self:
+        """Labels, split and groups from the rows of another manifest that have the same path.
+
+        What the other does not say stays as it was: rows that it does not have, and columns that it leaves empty. Rows
+        that only the other has are ignored.
+
+        Raises:
+            ChoqolateError: if no path is the same.
+        """
+        at = {printable(path): row for row, path in enumerate(other.paths)}
+        rows = [at.get(printable(path)) for path in self.paths]
+        if len(self) and all(row is None for row in rows):
+            theirs = repr(str(other.paths[0])) if len(other) else "no rows"
+            raise ChoqolateError(
+                f"expected paths in common, these rows have {str(self.paths[0])!r} and those to join {theirs}: write "
+                "the paths as seen from the same folder"
+            )
+        joined: dict[str, Any] = {}
+        for name in ("labels", "split", "groups"):
+            old, new = getattr(self, name), getattr(other, name)
+            kept = [None] * len(self) if old is None else old.tolist()
+            if new is not None:
+                news = [None if row is None else new[row] for row in rows]
+                kept = [have if said is None else said for have, said in zip(kept, news, strict=True)]
+            joined[name] = np.array(kept, dtype=object)
+        left = set(joined["labels"].tolist()) - set(other.classes)
+        classes = tuple(name for name in self.classes if name in left or other.labels is None)
+        return replace(self, **joined, classes=(*other.classes, *classes))
+
     def counts(self) -> Iterator[tuple[str, str, str, int]]:
         """Number of rows for each split, class and group that occurs: (split, class, group, rows)."""
         columns = [

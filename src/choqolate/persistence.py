@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
-from choqolate.files import sync_folder, write_bytes
+from choqolate.files import check_parent, sync_folder, write_bytes
 from choqolate.integral.layer import raw_shapes
 from choqolate.model import second_layer
 from choqolate.removal import MODES, Edit
@@ -151,10 +151,7 @@ def check_target(path: str | PathLike[str]) -> None:
             ours = False
         if not ours:
             raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
-    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        kind = "read-only" if there.is_dir() else "a file"
-        raise ChoqolateError(f"expected a folder that can be written to, {there} is {kind}: choose another path")
+    check_parent(folder / CONFIG)
 
 
 def _check_format(config: Any) -> None:

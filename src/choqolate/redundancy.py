@@ -77,16 +77,11 @@ class Redundancy:
     def lines(self, most: int = 5) -> list[str]:
         """A report for a terminal, with the ``most`` strongest groups and pairs."""
         varying = len(self.concepts) - len(self.constant)
-        found = f"{varying:,} concepts over {self.n_rows:,} rows"
-        report = [f"correlation of {found}: mean {self.mean:.2f}"]
-        report.append("quantiles: " + ", ".join(f"{share} % {value:.2f}" for share, value in self.quantiles.items()))
-        report.append(f"concepts with a partner (correlation of at least {self.threshold:.2f}): {self.partnered:.0%}")
-        if self.groups:
-            shown = f"the {most} strongest of {len(self.groups)}" if len(self.groups) > most else f"{len(self.groups)}"
-            report.append(f"groups with a mean correlation of at least {self.group_at:.2f}: {shown}")
-            report += [f"  {group.correlation:.2f}  {listed(group.concepts, 6)}" for group in self.groups[:most]]
+        found = f"{varying:,} concept{'' if varying == 1 else 's'} over {self.n_rows:,} rows"
+        if varying > 1:
+            report = [f"correlation of {found}: mean {self.mean:.2f}", *self._pair_lines(most)]
         else:
-            report.append(f"groups with a mean correlation of at least {self.group_at:.2f}: none")
+            report = [f"correlation of {found}: there is no pair"]
         if self.constant:
             report.append(f"constant, and so without influence: {listed(self.constant)}")
         if self.duplicates:
@@ -96,6 +91,14 @@ class Redundancy:
         if self.doubtful:
             report.append(f"doubtful: {self.doubtful}")
         return report
+
+    def _pair_lines(self, most: int) -> list[str]:
+        quantiles = ", ".join(f"{share} % {value:.2f}" for share, value in self.quantiles.items())
+        partners = f"concepts with a partner (correlation of at least {self.threshold:.2f}): {self.partnered:.0%}"
+        some = f"the {most} strongest of {len(self.groups)}" if len(self.groups) > most else f"{len(self.groups)}"
+        groups = f"groups with a mean correlation of at least {self.group_at:.2f}: {some if self.groups else 'none'}"
+        members = [f"  {group.correlation:.2f}  {listed(group.concepts, 6)}" for group in self.groups[:most]]
+        return [f"quantiles: {quantiles}", partners, groups, *members]
 
 
 def check_redundancy(

@@ -499,9 +499,9 @@ def test_join_keeps_labels_where_the_manifest_has_none():
 
 
 def test_join_without_anything_in_common():
-    with pytest.raises(ChoqolateError, match="this table has 'a' and the manifest 'photos/a'"):
+    with pytest.raises(ChoqolateError, match="these rows have 'a' and those to join 'photos/a'"):
         small(paths=["a", "b", "c"]).join(Manifest(Path("x"), ["photos/a"]))
-    with pytest.raises(ChoqolateError, match="with paths"):
+    with pytest.raises(ChoqolateError, match="with a path in every row"):
         small().join(Manifest(Path("x"), ["a"]))
 
 

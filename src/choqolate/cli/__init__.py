@@ -19,6 +19,8 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 __all__ = ["app", "main"]
 
+_STOPPED = 130  # what Ctrl-C ends with
+
 
 def main() -> None:
     """Run a command; mistakes of the user end with one line and exit code 2, ours with one line and exit code 1."""
@@ -31,6 +33,8 @@ def main() -> None:
         with warnings.catch_warnings():
             _print_warnings_as_notes()
             exit_code = app(arguments, standalone_mode=False)
+        if exit_code == _STOPPED:
+            raise typer.Abort
         if isinstance(exit_code, int) and exit_code:
             sys.exit(exit_code)
     except (ChoqolateError, OSError) as error:
@@ -40,7 +44,7 @@ def main() -> None:
         sys.exit(2)
     except typer.Abort:
         typer.secho("choqolate: stopped", err=True)
-        sys.exit(130)
+        sys.exit(_STOPPED)
     except Exception as error:
         show_usage = getattr(error, "show", None)
         if show_usage is not None:  # a usage error of the command line parser

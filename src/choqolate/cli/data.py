@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,6 +105,8 @@ def datasets(
         return
     dataset = find_dataset(name)
     if folder is None:
+        if option:
+            raise ChoqolateError("expected the folder of a copy with --option, got none")
         show.show_dataset(dataset)
         return
     manifest = dataset.read(folder, **_options(option))
@@ -135,12 +138,14 @@ def embed(
 
     Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
     """
+    from choqolate.cli.terminal import show_next
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
 
     rows = _read(source, dataset, option)
     encoder = load_backbone(backbone or DEFAULT_BACKBONE, device=device, precision=precision.value)
     _embed(rows, encoder, output, output, workers, batch_size, on_error)
-    typer.echo(f"Next: choqolate score {output} --concepts words.txt -o scores.parquet")
+    words = [] if dataset else ["--concepts", "words.txt"]
+    show_next("The embeddings are", output, ["score", str(output), *words, "-o", "scores.parquet"])
 
 
 @app.command()
@@ -190,33 +195,32 @@ def score(
     from choqolate.cli import show_data as show
     from choqolate.concepts import scoring, tables
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
-    from choqolate.concepts.embedding import Embeddings
+    from choqolate.concepts.embedding import Embeddings, write_quarantine
     from choqolate.concepts.folder import EmbeddingFolder
-    from choqolate.datasets import read_csv
-    from choqolate.files import check_output
-    from choqolate.redundancy import check_redundancy
+    from choqolate.datasets import find_dataset, read_csv
 
-    tables.check_target(output)
-    if heatmap is not None:
-        check_output(heatmap)
+    if dataset is not None:
+        find_dataset(dataset)
+    encoded = Embeddings.load(source) if EmbeddingFolder.is_one(source) else None
+    if encoded is not None and (option or embeddings):
+        raise ChoqolateError(f"--option and --embeddings are for pictures, {source} holds embeddings: leave them out")
+    words = _vocabulary(concepts, spurious, template, dataset or (encoded.manifest.source if encoded else None))
+    _check_outputs(output, heatmap, inputs=[source, concepts, spurious, manifest])
+    tables.check_target(output, words.concepts)
     joined = None if manifest is None else read_csv(manifest)
     encoder = load_backbone(backbone, device=device, precision=precision.value) if backbone else None
-    if EmbeddingFolder.is_one(source):
-        encoded = Embeddings.load(source)
-        words = _vocabulary(concepts, spurious, template, dataset or encoded.manifest.source)
-    else:
-        words = _vocabulary(concepts, spurious, template, dataset)
+    if encoded is None:
         rows = _read(source, dataset, option)
+        rows = rows if joined is None else rows.join(joined)
         encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision.value)
         encoded = _embed(rows, encoder, embeddings, output, workers, batch_size, on_error)
+    else:
+        write_quarantine(_quarantine(output), ())
+        encoded = encoded if joined is None else replace(encoded, manifest=encoded.manifest.join(joined))
     table = scoring.score(encoded, words, encoder)
-    table = table if joined is None else table.join(joined)
     split = table.with_split()
     split.save(output)
-    report = check_redundancy(split)
-    show.show_scores(split, report, output, made_split=table.split is None)
-    if heatmap is not None:
-        show.draw_heatmap(report, heatmap)
+    show.show_scores(split, output, heatmap, made_split=table.split is None)
 
 
 def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manifest:
@@ -252,10 +256,32 @@ def _vocabulary(
     templates = tuple(template or TEMPLATES)
     if concepts is not None:
         return Vocabulary.read(concepts, spurious, templates)
+    if spurious is not None:
+        raise ChoqolateError("expected --concepts with --spurious: the other words to score for")
     if dataset not in DATASETS:
         raise ChoqolateError("expected the words to score for: give --concepts words.txt, a text file with one a line")
     known = DATASETS[dataset]
     return Vocabulary.parse(known.core, known.spurious, templates)
+
+
+def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]) -> None:
+    """Before the work: nothing of the user's is overwritten, and the picture has a format that can be drawn."""
+    from choqolate.files import check_output
+
+    for file in inputs:
+        for target in (output, heatmap):
+            if file is not None and target is not None and target.absolute() == file.absolute():
+                raise ChoqolateError(f"expected another name for the output, {target} is an input: choose another one")
+    if heatmap is not None:
+        if heatmap.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ChoqolateError(f"expected a heat map that ends in .png, .svg or .pdf, got {heatmap}")
+        check_output(heatmap)
+
+
+def _quarantine(output: Path) -> Path:
+    """Where unreadable pictures are listed: beside the output."""
+    ending = output.suffix.lower() in (".parquet", ".csv")
+    return output.with_name(f"{output.stem if ending else output.name}.quarantine.csv")
 
 
 def _embed(
@@ -268,12 +294,16 @@ def _embed(
     on_error: OnError,
 ) -> Embeddings:
     from choqolate.cli.show_data import show_embeddings
+    from choqolate.cli.terminal import note
     from choqolate.concepts.embedding import embed, write_quarantine
 
-    encoded = embed(
-        rows, encoder, folder, workers=workers, batch_size=batch_size, on_error=on_error.value, verbose=True
-    )
-    quarantine = output.with_name(f"{output.name.removesuffix('.parquet').removesuffix('.csv')}.quarantine.csv")
-    write_quarantine(quarantine, encoded.failures)
-    show_embeddings(encoded, quarantine)
+    try:
+        encoded = embed(
+            rows, encoder, folder, workers=workers, batch_size=batch_size, on_error=on_error.value, verbose=True
+        )
+    except KeyboardInterrupt:
+        note("what is encoded so far is kept, the same command goes on from there")
+        raise
+    write_quarantine(_quarantine(output), encoded.failures)
+    show_embeddings(encoded, _quarantine(output))
     return encoded

@@ -106,7 +106,7 @@ def fit(
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
     from choqolate.cli import show
-    from choqolate.cli.terminal import open_console, printable_name
+    from choqolate.cli.terminal import open_console, printable_name, show_next
     from choqolate.concepts.scores import ConceptScores
     from choqolate.evaluation import Evaluation, evaluate, fit_scores, has_held_out
     from choqolate.persistence import check_target
@@ -146,7 +146,7 @@ def fit(
     if leading != printable_name(leading) or leading.startswith("-"):
         leading = "CONCEPT"
     removal: list[str | Path] = ["remove", output, leading, "-o", f"{output}-edited", "--scores", scores]
-    show.show_next(console, output, ["eval", output, scores], removal)
+    show_next("The model is", output, ["eval", output, scores], removal)
 
 
 @app.command("eval")
@@ -224,7 +224,7 @@ def remove(
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
     from choqolate.cli import show
-    from choqolate.cli.terminal import open_console
+    from choqolate.cli.terminal import open_console, show_next
     from choqolate.concepts.scores import ConceptScores
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.evaluation import evaluate, inputs, spurious_concepts, training_rows
@@ -257,7 +257,7 @@ def remove(
     show.show_removal(console, edited, edited.removal_)
     if compared is not None:
         show.show_comparison(console, *compared)
-    show.show_next(console, output, ["eval", output, scores or "SCORES"])
+    show_next("The model is", output, ["eval", output, scores or "SCORES"])
 
 
 def _parse_nodes(text: str) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate.classifier import ChoqolateClassifier
-from choqolate.cli.terminal import printable_name
+from choqolate.cli.terminal import counted, printable_name
 from choqolate.evaluation import Evaluation
 from choqolate.removal import Removal
 
@@ -27,8 +26,8 @@ _GAP = 2  # cells between two columns
 
 def show_headline(console: Console, source: Path, model: ChoqolateClassifier) -> None:
     """What was trained on what."""
-    nodes = "no nodes" if model.n_nodes is None else _count(model.n_nodes, "node")
-    sizes = f"{_count(len(model.concepts_), 'concept')}, {nodes}, {_count(len(model.classes_), 'class', 'classes')}"
+    nodes = "no nodes" if model.n_nodes is None else counted(model.n_nodes, "node")
+    sizes = f"{counted(len(model.concepts_), 'concept')}, {nodes}, {counted(len(model.classes_), 'class', 'classes')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on {printable_name(source)}: {sizes}"), soft_wrap=True)
 
 
@@ -156,14 +155,6 @@ def show_comparison(console: Console, before: Evaluation, after: Evaluation) -> 
         console.print(Text(f"the lowest of {len(names):,} groups: choqolate eval --json lists all", style="dim"))
 
 
-def show_next(console: Console, folder: Path, *commands: Sequence[str | Path]) -> None:
-    """Where the model is, and what to do next, as commands that can be copied."""
-    console.print(Text(f"\nThe model is in {printable_name(folder)}. Next:"), soft_wrap=True)
-    for command in commands:
-        line = shlex.join(["choqolate", *map(str, command)])
-        console.print(Text(f"  {printable_name(line)}"), soft_wrap=True)
-
-
 def _table(*heads: str, left: int = 1) -> Table:
     """A table of names and, to the right of the first ``left`` columns, numbers."""
     table = Table(box=None, pad_edge=False)
@@ -198,10 +189,6 @@ def _cut(name: object, width: int = _NAME_WIDTH) -> str:
     text = Text(printable_name(name))
     text.truncate(width, overflow="ellipsis")
     return text.plain
-
-
-def _count(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def _number(value: float | None) -> str:

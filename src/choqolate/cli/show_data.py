@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import typer
@@ -11,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from choqolate.cli.terminal import note, open_console, printable_name
+from choqolate.cli.terminal import counted, note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.scores import ConceptScores
 from choqolate.datasets import CopyCheck, Dataset
+from choqolate.files import replacing
 from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
-from choqolate.redundancy import Redundancy
+from choqolate.redundancy import Redundancy, check_redundancy
 
 _SHOWN_FAILURES = 5
 
@@ -31,7 +31,7 @@ def show_datasets(datasets: Iterable[Dataset]) -> None:
         concepts = f"{len(dataset.core)} + {len(dataset.spurious)}" if dataset.spurious else f"{len(dataset.concepts)}"
         table.add_row(dataset.name, f"{dataset.n_classes}", concepts, dataset.split, dataset.groups)
     console.print(table)
-    console.print(Text("\nchoqolate datasets NAME         shows what is expected of a copy, and where to get one"))
+    console.print(Text("\nchoqolate datasets NAME         shows the files of a copy, and where to get one"))
     console.print(Text("choqolate datasets NAME FOLDER  checks a copy"))
 
 
@@ -40,14 +40,15 @@ def show_dataset(dataset: Dataset) -> None:
     console = open_console()
     console.print(Text(dataset.title, style="bold"))
     console.print(Text(f"published at {dataset.published}"), soft_wrap=True)
-    console.print(Text("\nexpected files\n" + "\n".join(f"  {line}" for line in dataset.layout.splitlines())))
+    layout = "\n".join(f"  {line}" for line in dataset.layout.splitlines())
+    console.print(Text(f"\nexpected files\n{layout}"), soft_wrap=True)
     if dataset.options:
         console.print(Text(f"\noptions: {', '.join(f'--option {name}=…' for name in dataset.options)}"))
     if dataset.classes:
-        console.print(Text(f"\n{dataset.n_classes} classes: {', '.join(dataset.classes)}"))
-    console.print(Text(f"\n{len(dataset.core)} concepts: {', '.join(dataset.core)}"))
+        console.print(Text(f"\n{dataset.n_classes} classes: {'; '.join(dataset.classes)}"))
+    console.print(Text(f"\n{len(dataset.core)} concepts: {'; '.join(dataset.core)}"))
     if dataset.spurious:
-        console.print(Text(f"\n{len(dataset.spurious)} spurious concepts: {', '.join(dataset.spurious)}"))
+        console.print(Text(f"\n{len(dataset.spurious)} spurious concepts: {'; '.join(dataset.spurious)}"))
     console.print(Text(f"\nsplit: {dataset.split}" + (f"\ngroups: {dataset.groups}" if dataset.groups else "")))
 
 
@@ -77,7 +78,8 @@ def _show_counts(console: Console, manifest: Manifest) -> None:
         for name, cells in rows.items():
             table.add_row(Text(printable_name(name or "no label")), *(f"{cells.get(split, 0):,}" for split in splits))
     totals = [sum(cells.get(split, 0) for cells in rows.values()) for split in splits]
-    table.add_row(f"all {len(rows)}", *(f"{total:,}" for total in totals))
+    kinds = counted(len(rows), "group") if by_group else counted(len(rows), "class", "classes")
+    table.add_row(f"total ({kinds})", *(f"{total:,}" for total in totals))
     console.print(table)
 
 
@@ -85,7 +87,8 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
     """How many pictures were encoded, found, and not readable."""
     known = len(encoded) - encoded.n_encoded
     parts = [f"{encoded.n_encoded:,} encoded now", *([f"{known:,} known already"] if known else [])]
-    typer.echo(f"{len(encoded):,} pictures with {encoded.folder.backbone['name']}: {', '.join(parts)}")
+    name = printable_name(encoded.folder.backbone["name"])
+    typer.echo(f"{counted(len(encoded), 'picture')} with {name}: {', '.join(parts)}")
     if not encoded.failures:
         return
     typer.echo(f"{len(encoded.failures):,} could not be read, listed in {printable_name(quarantine)}:")
@@ -95,24 +98,39 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
         typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
 
 
-def show_scores(table: ConceptScores, report: Redundancy, output: Path, *, made_split: bool) -> None:
+def show_scores(table: ConceptScores, output: Path, heatmap: Path | None, *, made_split: bool) -> None:
     """What was scored, how redundant the concepts are, and what to do next."""
+    for text in _notes(table, output, made_split):
+        note(text)
     console = open_console()
-    if made_split and table.split is not None:
-        note(f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing")
-    answers = [name for name in table.concepts if name.lower() in {label.lower() for label in table.classes}]
-    if answers:
-        note(f"named like a class, and so the answer itself: {', '.join(answers)}; consider leaving them out")
-    console.print(Text(f"{len(table):,} pictures, {len(table.concepts):,} concepts", style="bold"))
-    for line in report.lines():
-        style = "yellow" if line == report.lines()[-1] and report.doubtful else ""
-        console.print(Text(printable_name(line), style=style), soft_wrap=True)
-    console.print(Text(f"\nThe scores are in {printable_name(output)}. Next:"), soft_wrap=True)
-    command = ["fit", str(output), "-o", "model"] if table.labels is not None else ["score", "--help"]
+    sizes = f"{counted(len(table), 'picture')}, {counted(len(table.concepts), 'concept')}"
+    console.print(Text(sizes, style="bold"))
+    if len(table) > 1:
+        report = check_redundancy(table)
+        for line in report.lines():
+            style = "yellow" if line.startswith("doubtful: ") else ""
+            console.print(Text(printable_name(line), style=style), soft_wrap=True)
+        if heatmap is not None:
+            draw_heatmap(report, heatmap)
     if table.labels is None:
-        console.print(Text("  there are no labels: put the pictures of each class into a folder, or use --manifest"))
+        console.print(Text(f"\nThe scores are in {printable_name(output)}."), soft_wrap=True)
+        console.print(Text("There are no labels to train on: put each class into a folder, or use --manifest."))
     else:
-        console.print(Text(f"  {printable_name(shlex.join(['choqolate', *command]))}"), soft_wrap=True)
+        show_next("The scores are", output, ["fit", str(output), "-o", "model"])
+
+
+def _notes(table: ConceptScores, output: Path, made_split: bool) -> Iterator[str]:
+    if made_split and table.split is not None:
+        yield f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing"
+    outside = 0 if table.split is None else sum(part is None for part in table.split)
+    if outside:
+        yield f"{counted(outside, 'picture')} without a split: neither for training nor for testing"
+    classes = {label.lower() for label in table.classes}
+    answers = [name for name in table.concepts if name.lower() in classes]
+    if answers:
+        yield f"words that name a class are the answer itself, better score without: {', '.join(answers)}"
+    if table.spurious and output.suffix.lower() == ".csv":
+        yield "CSV does not keep which concepts are spurious, nor where the scores come from: .parquet does"
 
 
 def draw_heatmap(report: Redundancy, path: Path) -> None:
@@ -120,11 +138,10 @@ def draw_heatmap(report: Redundancy, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from choqolate.files import replacing
     from choqolate.plots import correlation_heatmap
 
     figure = correlation_heatmap(report).get_figure(root=True)
     assert figure is not None
     with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
+        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
     typer.echo(f"The heat map is in {printable_name(path)}.")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
 import typer
 from rich.console import Console
+from rich.text import Text
 
 
 def open_console() -> Console:
@@ -23,3 +28,17 @@ def printable_name(name: object) -> str:
 def note(text: str) -> None:
     """Something worth knowing that is no result."""
     typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
+
+
+def show_next(what: str, place: Path, *commands: Sequence[str | Path]) -> None:
+    """Where something is, and what to do with it, as commands that can be copied."""
+    console = open_console()
+    console.print(Text(f"\n{what} in {printable_name(place)}. Next:"), soft_wrap=True)
+    for command in commands:
+        line = shlex.join(["choqolate", *map(str, command)])
+        console.print(Text(f"  {printable_name(line)}"), soft_wrap=True)
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 picture``, ``12,000 pictures``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

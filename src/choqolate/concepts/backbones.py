@@ -47,10 +47,6 @@ class Backbone(ABC):
         """Length d of an embedding."""
 
     @abstractmethod
-    def load(self) -> None:
-        """Load the weights now rather than with the first picture."""
-
-    @abstractmethod
     def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
         """Embeddings ``(B, d)`` of normalised pixels ``(B, 3, H, W)``."""
 
@@ -128,9 +124,6 @@ class TransformersBackbone(Backbone):
     @property
     def dim(self) -> int:
         return self._checkpoint.dim
-
-    def load(self) -> None:
-        _ = self._model
 
     def _half(self) -> str:
         import torch

@@ -111,8 +111,6 @@ def embed(
         preparing(files, backbone.transform, run.known, workers=workers, ahead=2 * batch_size) as prepared,
         item_bar(len(manifest), "embedding", enabled=verbose and bool(waiting)) as advance,
     ):
-        if waiting:
-            backbone.load()  # while the workers start
         advance(len(manifest) - len(waiting))
         for shard in _by_shard(waiting, prepared):
             run.add(shard, backbone, batch_size, advance)
@@ -200,7 +198,7 @@ class _Run:
     def _fail(self, row: int, reason: str) -> None:
         if self.on_error == "fail":
             raise ChoqolateError(
-                f"{self.files[row]} cannot be read: {reason}; mend or remove it, or go on without it (on_error='skip')"
+                f"{self.files[row]} cannot be read: {reason}; mend or remove it, or let such files be skipped"
             )
         self.failures[row] = reason
 

@@ -18,7 +18,7 @@ from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.images import NO_STATE, FileState
 from choqolate.concepts.store import VectorStore
 from choqolate.errors import ChoqolateError
-from choqolate.files import printable, replacing, write_bytes
+from choqolate.files import check_parent, printable, replacing, write_bytes
 from choqolate.manifest import Manifest
 
 FORMAT, FORMAT_VERSION = "choqolate-embeddings", 1
@@ -83,8 +83,13 @@ class EmbeddingFolder:
             folder = cls.open(path)
             folder.check(backbone)
         else:
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise ChoqolateError(f"expected an empty or new folder for embeddings, {path} holds other things")
+            check_parent(path)
+            if path.exists() and not path.is_dir():
+                raise ChoqolateError(f"expected a folder for embeddings, {path} is a file: choose another name")
+            if path.exists() and any(path.iterdir()):
+                raise ChoqolateError(
+                    f"expected an empty or new folder for embeddings, {path} holds other things: choose another"
+                )
             path.mkdir(parents=True, exist_ok=True)
             description = {"format": FORMAT, "format_version": FORMAT_VERSION, "backbone": backbone.describe()}
             write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -57,9 +57,6 @@ class OpenClipBackbone(Backbone):
     def _tokenizer(self) -> Any:
         return self._package.get_tokenizer(self._architecture)
 
-    def load(self) -> None:
-        """The weights are there: their content gave the identity."""
-
     @cached_property
     def dim(self) -> int:
         return int(self._text_features(["a"]).shape[1])

@@ -181,32 +181,11 @@ class ConceptScores:
         return replace(self, split=np.array(split, dtype=object))
 
     def join(self, manifest: Manifest) -> Self:
-        """Labels, split and groups from the rows of a manifest that have the same path.
-
-        What the manifest does not say stays as it was: rows that it does not have, and columns that it leaves empty.
-        Rows that only the manifest has are ignored.
-        """
-        if self.paths is None:
-            raise ChoqolateError("expected a table with paths to join a manifest by, this table has none")
-        at = {printable(path): row for row, path in enumerate(manifest.paths)}
-        rows = [None if path is None else at.get(printable(path)) for path in self.paths]
-        if len(self) and all(row is None for row in rows):
-            theirs = repr(str(manifest.paths[0])) if len(manifest) else "no rows"
-            raise ChoqolateError(
-                f"expected paths in common, this table has {str(self.paths[0])!r} and the manifest {theirs}: "
-                "read the manifest from the folder that the scores were computed for"
-            )
-        joined: dict[str, Any] = {}
-        for name in ("labels", "split", "groups"):
-            old, new = getattr(self, name), getattr(manifest, name)
-            kept = [None] * len(self) if old is None else old.tolist()
-            if new is not None:
-                news = [None if row is None else new[row] for row in rows]
-                kept = [have if said is None else said for have, said in zip(kept, news, strict=True)]
-            joined[name] = kept
-        found = set(joined["labels"]) - set(manifest.classes)
-        others = tuple(name for name in self.classes if name in found or manifest.labels is None)
-        return replace(self, **joined, classes=(*manifest.classes, *others))
+        """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Manifest.join`."""
+        if self.paths is None or any(path is None for path in self.paths):
+            raise ChoqolateError("expected a table with a path in every row to join a manifest by, this one has not")
+        rows = Manifest(Path(), self.paths, self.labels, self.split, self.groups, self.classes).join(manifest)
+        return replace(self, labels=rows.labels, split=rows.split, groups=rows.groups, classes=rows.classes)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -49,15 +49,21 @@ def read(path: Path) -> dict[str, Any]:
 
 def write(path: Path, table: ConceptScores) -> None:
     """Write a table to a ``.parquet`` or ``.csv`` file, under a temporary name first."""
-    writer = check_target(path)
+    writer = check_target(path, table.concepts)
     with replacing(path) as temporary:
         writer(temporary, table)
 
 
-def check_target(path: Path) -> Any:
-    """The writer for a file; an error if it could not be written."""
+def check_target(path: Path, concepts: Sequence[str]) -> Any:
+    """The writer for a file; an error if these concepts could not be written to it."""
     writer = _by_suffix(path, {".parquet": _write_parquet, ".csv": _write_csv})
     check_output(path)
+    reserved = [name for name in concepts if name != name.strip() or _is_reserved(name)]
+    if reserved and writer is _write_csv:
+        raise ChoqolateError(
+            f"expected concepts that a CSV file can name, {listed(reserved)} would be read as something else: save the "
+            "table as .parquet, or rename the concept"
+        )
     return writer
 
 
@@ -172,12 +178,6 @@ def _read_wide(content: pa.Table) -> dict[str, Any]:
 
 
 def _write_csv(path: Path, table: ConceptScores) -> None:
-    reserved = [name for name in table.concepts if name != name.strip() or _is_reserved(name)]
-    if reserved:
-        raise ChoqolateError(
-            f"expected concepts that a CSV file can name, {listed(reserved)} would be read as something else: save the "
-            "table as .parquet, or rename the concept"
-        )
     columns: dict[str, Any] = {}
     for name, attribute in _COLUMNS.items():
         if getattr(table, attribute) is not None:

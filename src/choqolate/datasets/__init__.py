@@ -48,7 +48,7 @@ def find_dataset(name: str) -> Dataset:
     """
     if name in DATASETS:
         return DATASETS[name]
-    close = get_close_matches(str(name).lower(), DATASETS, n=1, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), DATASETS, n=1, cutoff=0.6)
     proposal = f": did you mean {close[0]!r}?" if close else ":"
     raise ChoqolateError(f"expected a known data set, got {name!r}{proposal} known are {', '.join(DATASETS)}")
 
