@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,8 +73,6 @@ def test_weights_are_loaded_when_they_are_needed(clip_folder):
         f"load_backbone({str(clip_folder)!r}).identity\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys(), 'loaded'\n"
     )
-    import subprocess
-
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
@@ -98,19 +99,14 @@ def test_half_precision_is_close(clip_folder):
     assert half.encode_pictures(pictures).dtype == np.float32
 
 
-def test_without_network_and_weights_one_sentence_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    script = "from choqolate.concepts.backbones import load_backbone; load_backbone()"
-    import os
-    import subprocess
+def offline(script: str, hub: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own, without network, with the hub's files below a folder."""
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hub)}
+    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
 
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+def test_without_network_and_weights_one_sentence_says_what_to_do(tmp_path):
+    done = offline("from choqolate.concepts.backbones import load_backbone; load_backbone()", tmp_path)
     message = done.stderr.strip().splitlines()[-1]
     assert f"the weights of {DEFAULT_BACKBONE} are not on this machine" in message
     assert f"hf download {DEFAULT_BACKBONE}" in message
@@ -122,16 +118,7 @@ def test_a_checkpoint_in_the_hub_cache_is_found_without_network(tmp_path, clip_f
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0" * 40)
     script = "from choqolate.concepts.backbones import load_backbone; print(load_backbone('tiny/clip').identity)"
-    import os
-    import subprocess
-
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = offline(script, tmp_path)
     assert done.stdout.strip() == load_backbone(clip_folder).identity, done.stderr
 
 
