@@ -125,7 +125,7 @@ def test_score_goes_the_whole_way(place):
     assert table.provenance["root"] == str(folder / "photos")
     assert f"24 pictures with {folder / 'clip'}: 24 encoded now\n" in said.out
     assert "known already" not in said.out
-    assert "\n24 pictures, 4 concepts\ncorrelation of 4 concepts over 24 rows: mean " in said.out
+    assert "\n24 pictures, 4 concepts, 2 classes\ncorrelation of 4 concepts over 24 rows: mean " in said.out
     assert said.out.endswith("\nThe scores are in scores.parquet. Next:\n  choqolate fit scores.parquet -o model\n")
     assert said.err == SPLIT_NOTE
     names = ["birds", "cache", "clip", "photos", "scores.parquet", "words.txt"]
@@ -466,7 +466,7 @@ def test_options_reach_the_reader(here):
 def test_a_dataset_brings_its_words(here):
     said = score("birds", "--dataset", "waterbirds", words=None)
     assert (said.code, said.err) == (0, "")
-    assert "\n24 pictures, 57 concepts\n" in said.out
+    assert "\n24 pictures, 57 concepts, 2 classes, 4 groups\n" in said.out
     table = cq.ConceptScores.load("scores.parquet")
     birds = DATASETS["waterbirds"]
     assert table.concepts == birds.core + birds.spurious
@@ -731,3 +731,50 @@ def test_the_table_does_not_depend_on_how_the_pictures_are_read(here):
     same = dataclasses.replace(second, scores=first.scores)
     assert same.fingerprint == first.fingerprint
     assert columns(second) == columns(first)
+
+
+def test_pictures_that_can_none_of_them_be_read_are_all_listed(here):
+    touch(here, ["bad/a.jpg", "bad/b.jpg"], b"no picture")
+    said = choqolate("embed", "bad", "-o", "vectors", "--backbone", "clip", "--workers", "0")
+    assert said.code == 2
+    assert "none of the 2 pictures can be read" in said.err
+    assert (here / "vectors.quarantine.csv").read_text().count("not a picture in a known format") == 2
+
+
+def test_embeddings_into_the_folder_where_one_is(here, monkeypatch):
+    (here / "inside").mkdir()
+    monkeypatch.chdir(here / "inside")
+    assert choqolate("embed", "../photos", "-o", ".", "--backbone", "../clip", "--workers", "0").code == 0
+    assert (here / "inside" / "embeddings.json").exists()
+
+
+def test_a_table_that_knows_some_pictures_only(here):
+    (here / "rows.csv").write_text("path,group\ngull/00.png,sea\nwren/01.png,wood\n")
+    said = score("photos", "--manifest", "rows.csv")
+    assert "choqolate: note: 2 of 24 pictures are in the table that was joined\n" in said.err
+    assert "24 pictures, 4 concepts, 2 classes, 2 groups\n" in said.out
+
+
+def test_equal_pictures_on_both_sides_of_the_split_are_noted(here):
+    for index in range(10):
+        for label in ("a", "b"):
+            put(here / "twins" / label / f"{index}.png", index % 2)
+    said = score("twins")
+    assert re.search(r"note: \d pictures for testing with exactly the content of one for training", said.err)
+
+
+def test_words_that_are_too_long_are_noticed_before_the_pictures_turn(here, monkeypatch):
+    monkeypatch.setattr(TransformersBackbone, "encode_images", lambda *_: pytest.fail("pictures were encoded"))
+    (here / "long.txt").write_text("sea\n" + "x y z " * 40 + "\n")
+    said = score("photos", words="long.txt")
+    assert (said.code, said.out) == (2, "")
+    assert "expected texts of at most 77 tokens" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_model_does_not_go_among_pictures(here):
+    score("photos")
+    for command in (["fit", "scores.parquet", "--epochs", "2", "-o", "photos"],):
+        said = choqolate(*command)
+        assert said.code == 2
+        assert "photos holds other things" in said.err

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def test_fit_scores_trains_on_the_training_rows_and_says_so(table, model):
     part = table.part("train")
     same = cq.ChoqolateClassifier(**FAST).fit(part.frame, part.labels)
     np.testing.assert_array_equal(model.predict_proba(table.frame), same.predict_proba(table.frame))
+    assert len(set(model.provenance_["data"].pop("sample"))) == 64
     assert model.provenance_ == SOURCE | {
         "data": {"fingerprint": table.fingerprint, "split": "given", "rows": len(part)},
         "vocabulary": SOURCE["vocabulary"],
@@ -70,7 +72,7 @@ def test_fit_scores_trains_on_the_training_rows_and_says_so(table, model):
 
 
 def test_a_table_without_a_split_is_split_in_the_same_way_again(tmp_path, whole, model_of_whole):
-    data = model_of_whole.provenance_["data"]
+    data = {name: value for name, value in model_of_whole.provenance_["data"].items() if name != "sample"}
     assert data == {"fingerprint": whole.fingerprint, "split": "made", "rows": 140}
     whole.save(tmp_path / "scores.csv")
     model_of_whole.save(tmp_path / "model")
@@ -97,12 +99,14 @@ def test_rows_without_a_label_are_neither_trained_on_nor_evaluated():
     labels = bird_table().labels.astype(object)
     labels[:20] = None
     partly = bird_table(labels=labels)
-    model = fit_scores(partly, **FAST)
+    with pytest.warns(cq.ChoqolateWarning, match="20 of 200 rows have no label: left out"):
+        model = fit_scores(partly, **FAST)
     n_train = int((partly.split[20:] == "train").sum())
     assert model.provenance_["data"]["rows"] == n_train
     assert evaluate(model, partly).rows == 180 - n_train
     unsplit = bird_table(labels=labels, split=None)
-    model = fit_scores(unsplit, **FAST)
+    with pytest.warns(cq.ChoqolateWarning, match="have no label"):
+        model = fit_scores(unsplit, **FAST)
     assert model.provenance_["data"]["rows"] + evaluate(model, unsplit).rows == 180
     assert evaluate(model, unsplit, "all").rows == 180
     with pytest.raises(cq.ChoqolateError, match="expected labels, this table has none"):
@@ -255,3 +259,29 @@ def test_rows_to_recalibrate_on_need_no_labels(table, model):
     assert len(training_rows(model, bird_table(labels=None))) == len(table.part("train"))
     assert len(training_rows(model, bird_table(labels=None, split=None))) == 200
     assert len(training_rows(model, table.part("test"))) == len(table.part("test"))
+
+
+def test_training_rows_among_the_rows_evaluated_are_noticed(whole, model_of_whole):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(model_of_whole, whole)  # the rows that were held out
+        evaluate(model_of_whole, whole, "all")  # asked for
+    order = np.random.default_rng(0).permutation(len(whole))
+    split = np.where(whole.with_split().split == "train", "test", "train")
+    for other in (
+        whole.take(order),
+        whole.select(whole.concepts[::-1]),
+        replace(whole, paths=[f"elsewhere/{row}" for row in range(len(whole))]),
+        replace(whole, split=split),
+        replace(whole, scores=whole.scores.astype(np.float32)),
+    ):
+        with pytest.warns(cq.ChoqolateWarning, match="trained on are among these"):
+            evaluate(model_of_whole, other)
+
+
+def test_a_file_of_scores_can_be_trained_on(tmp_path, whole):
+    whole.save(tmp_path / "scores.parquet")
+    model = fit_scores(tmp_path / "scores.parquet", **FAST)
+    assert model.provenance_["data"]["fingerprint"] == whole.fingerprint
+    with pytest.raises(cq.ChoqolateError, match="the table is empty"):
+        fit_scores(whole.take([]))

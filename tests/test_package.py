@@ -10,12 +10,14 @@ import choqolate as cq
 
 def test_public_names_are_these():
     assert sorted(cq.__all__) == [
+        "Backbone",
         "ChoqolateClassifier",
         "ChoqolateError",
         "ChoqolateWarning",
         "ChoquetLayer",
         "ConceptScores",
         "Embeddings",
+        "ImageTransform",
         "Manifest",
         "Vocabulary",
         "__version__",

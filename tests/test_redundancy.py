@@ -166,8 +166,8 @@ def test_the_report_says_it_all_in_short_lines():
     report = check_redundancy(X).lines()
     text = "\n".join(report)
     assert report[0].startswith("correlation of 10 concepts over 300 rows: mean 0.")
-    assert "5 % " in text
-    assert "95 % " in text
+    assert "5% " in text
+    assert "95% " in text
     assert "'b0', 'b1'" in text
     assert "constant, and so without influence: 'flat'" in text
     assert "'a0' and 'twin'" in text

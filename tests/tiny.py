@@ -6,17 +6,16 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     CLIPConfig,
     CLIPModel,
     CLIPTokenizer,
-    PreTrainedTokenizerFast,
     SiglipConfig,
     SiglipModel,
+    SiglipTokenizer,
 )
 
-CLIP_SIZE, SIGLIP_SIZE, DIM = 30, 32, 16
+CLIP_SIZE, SIGLIP_SIZE, SIGLIP_LENGTH, DIM = 30, 32, 48, 16
 
 
 def write_clip(folder: Path, *, seed: int = 0, config: CLIPConfig | None = None) -> Path:
@@ -45,20 +44,13 @@ def tiny_clip_config() -> CLIPConfig:
 def write_siglip(folder: Path, *, seed: int = 0) -> Path:
     """A SigLIP: a fixed size instead of a crop, texts padded to the full length."""
     folder.mkdir(parents=True)
-    words = ["<pad>", "</s>", "<unk>", "sea", "a", "photo", "of", "forest", "bill", "long", "feet", "webbed"]
-    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=12
-    )
-    fast.save_pretrained(folder)
+    n_words = _write_sentencepiece(folder)
     shared = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = SiglipConfig(
         text_config={
             **shared,
-            "vocab_size": len(words),
-            "max_position_embeddings": 12,
+            "vocab_size": n_words,
+            "max_position_embeddings": SIGLIP_LENGTH,
             "projection_size": 16,
             "bos_token_id": 1,
             "eos_token_id": 1,
@@ -70,6 +62,28 @@ def write_siglip(folder: Path, *, seed: int = 0) -> Path:
     size = {"height": SIGLIP_SIZE, "width": SIGLIP_SIZE}
     _image_processor("SiglipImageProcessor")(size=size).save_pretrained(folder)
     return folder
+
+
+def _write_sentencepiece(folder: Path) -> int:
+    """A sentencepiece model trained on a handful of words, as published SigLIP checkpoints have one."""
+    import sentencepiece
+
+    corpus = ["a photo of the sea", "a forest", "webbed feet", "a long bill", "green grass and a lake", "wing bars"]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus * 20),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=60,
+        hard_vocab_limit=False,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    (folder / "spiece.vocab").unlink()
+    tokenizer = SiglipTokenizer(str(folder / "spiece.model"), model_max_length=SIGLIP_LENGTH)
+    tokenizer.save_pretrained(folder)
+    return len(tokenizer)
 
 
 def _spread(model: torch.nn.Module) -> torch.nn.Module:

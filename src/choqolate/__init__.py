@@ -13,8 +13,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from choqolate import datasets, metrics, plots
     from choqolate.classifier import ChoqolateClassifier, fit_runs
-    from choqolate.concepts.backbones import load_backbone
+    from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
+    from choqolate.concepts.images import ImageTransform
     from choqolate.concepts.scores import ConceptScores
     from choqolate.concepts.scoring import score
     from choqolate.concepts.vocabulary import Vocabulary
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
     from choqolate.redundancy import check_redundancy
 
 _HOME = {
+    "Backbone": "choqolate.concepts.backbones",
     "ChoqolateClassifier": "choqolate.classifier",
     "ChoqolateError": "choqolate.errors",
     "ChoqolateWarning": "choqolate.errors",
     "ChoquetLayer": "choqolate.integral",
     "ConceptScores": "choqolate.concepts.scores",
     "Embeddings": "choqolate.concepts.embedding",
+    "ImageTransform": "choqolate.concepts.images",
     "Manifest": "choqolate.manifest",
     "Vocabulary": "choqolate.concepts.vocabulary",
     "canonical_form": "choqolate.integral",
@@ -64,12 +67,14 @@ _HOME = {
 }
 
 __all__ = [
+    "Backbone",
     "ChoqolateClassifier",
     "ChoqolateError",
     "ChoqolateWarning",
     "ChoquetLayer",
     "ConceptScores",
     "Embeddings",
+    "ImageTransform",
     "Manifest",
     "Vocabulary",
     "__version__",

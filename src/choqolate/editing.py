@@ -87,7 +87,7 @@ class Editing:
         concepts = tuple(self.concepts_[index] for index in find_concepts(names, self.concepts_))
         edited = copy.copy(self)
         edited.edits_ = (*self.edits_, Edit(concepts, self._check_nodes(nodes), mode))
-        return edited._finish_edit(recalibrate)
+        return edited._finish_edit(recalibrate, warn=True)
 
     def restore(self, names: str | Iterable[str] | None = None, *, recalibrate: Any = None) -> Self:
         """A copy with the given removed concepts back in place; with all of them by default.
@@ -161,8 +161,8 @@ class Editing:
         predicted: np.ndarray = scores.argmax(1).reshape(len(values), -1)
         return predicted
 
-    def _finish_edit(self, recalibrate: Any) -> Self:
-        self._apply_edits()
+    def _finish_edit(self, recalibrate: Any, *, warn: bool = False) -> Self:
+        self._apply_edits(warn=warn)
         if recalibrate is not None:
             values = self._nodes.values(self._inputs(recalibrate))
             self.class_shift_ = match_shares(self._score_nodes(values).numpy(), self.label_shares_)
@@ -170,10 +170,11 @@ class Editing:
             self.removal_ = replace(self.removal_, class_shift=self.class_shift_)
         return self
 
-    def _apply_edits(self) -> None:
+    def _apply_edits(self, *, warn: bool = False) -> None:
         """Derive the layers, the attributions and the report from the trained parameters and the list of edits."""
         trained, self._classes = self._trained_layers()
         nodes, retained = trained, torch.ones(trained.capacity.shape[0], dtype=torch.float64)
+        kept = retained
         gone = torch.zeros_like(trained.frozen)
         for edit in self.edits_:
             removed = self._removal_mask(edit, trained.capacity.shape)
@@ -185,7 +186,7 @@ class Editing:
                 )
             nodes, kept = nodes.remove(removed, edit.mode)
             retained = retained * kept
-        self._check_remainder(retained)
+        self._check_remainder(retained, rescaled=kept < 1 if warn else None)
         self._nodes, self._gone = nodes, gone
         self.node_attributions_ = nodes.attributions().numpy()
         n_classes = len(self.classes_)
@@ -215,14 +216,17 @@ class Editing:
             class_shift=self.class_shift_,
         )
 
-    def _check_remainder(self, retained: Tensor) -> None:
+    def _check_remainder(self, retained: Tensor, rescaled: Tensor | None) -> None:
+        """A node must keep something; where the latest edit leaves little of one, say so."""
         empty = torch.nonzero(~(retained > 0))[:, 0].tolist()
         if empty:
             raise ChoqolateError(
                 f"node {empty[0]} is made of the removed concepts alone, nothing is left to rescale: "
                 "use mode='impute', or nodes=... without it"
             )
-        small = torch.nonzero(retained < SMALL_REMAINDER)[:, 0].tolist()
+        if rescaled is None:
+            return
+        small = torch.nonzero((retained < SMALL_REMAINDER) & rescaled)[:, 0].tolist()
         if small:
             kept = ", ".join(f"node {n} keeps {retained[n]:.2%}" for n in small)
             warnings.warn(f"little is left of some nodes, now rescaled to one: {kept}", ChoqolateWarning, stacklevel=5)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.manifest import SPLITS
 from choqolate.validation import check_choice, find_concepts, listed
+
+_SAMPLE = 64  # training rows that a model recognises
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,16 @@ class Evaluation:
         return numbers
 
 
-def fit_scores(table: ConceptScores, *, leave_out: Iterable[str] = (), **parameters: Any) -> ChoqolateClassifier:
+def fit_scores(
+    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+) -> ChoqolateClassifier:
     """Train on the rows for training, and note in ``provenance_`` where they come from.
 
     A table without a split is split by :meth:`ConceptScores.with_split`, always in the same way, so that
     :func:`held_out` finds the rows that were not trained on.
 
     Args:
-        table: scores with labels.
+        table: scores with labels, or the file of them.
         leave_out: concepts to train without.
         **parameters: of :class:`ChoqolateClassifier`.
 
@@ -83,8 +90,15 @@ def fit_scores(table: ConceptScores, *, leave_out: Iterable[str] = (), **paramet
     >>> result.rows, result.chosen, result.accuracy > 0.8
     (30, 'test rows of the split that was made for training', True)
     """
+    if isinstance(table, str | PathLike):
+        table = ConceptScores.load(Path(table))
+    if not len(table):
+        raise ChoqolateError("expected rows to train on, the table is empty")
     left_out = list(dict.fromkeys(leave_out))
-    rows = table.with_split().part("train").labelled() if table.labels is not None else table.labelled()
+    known = table.labelled()
+    if len(known) < len(table):
+        _warn(f"{len(table) - len(known):,} of {len(table):,} rows have no label: left out", stacklevel=3)
+    rows = table.with_split().part("train").labelled()
     if left_out:
         find_concepts(left_out, table.concepts, known="this table has")
         kept = [name for name in table.concepts if name not in left_out]
@@ -93,7 +107,8 @@ def fit_scores(table: ConceptScores, *, leave_out: Iterable[str] = (), **paramet
         rows = rows.select(kept)
     model = ChoqolateClassifier(**parameters).fit(rows.frame, rows.labels)
     split = "made" if table.split is None else "given"
-    data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows)}
+    sample = _row_keys(rows.take(_spread(len(rows), _SAMPLE)))
+    data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows), "sample": sample}
     provenance = copy.deepcopy(table.provenance)
     provenance.pop("root", None)  # where the pictures were is of the table, and nobody else's business
     provenance["data"] = _section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
@@ -173,6 +188,8 @@ def evaluate(model: ChoqolateClassifier, table: ConceptScores, split: str | None
     rows, chosen = held_out(model, table) if split is None else _part(model, table, split)
     X = inputs(model, rows)
     _warn_of_another_source(model, rows)
+    if split is None:
+        _warn_of_training_rows(model, rows)
     assert rows.labels is not None
     truth = rows.labels.tolist()
     names = [str(label) for label in model.classes_.tolist()]
@@ -257,6 +274,31 @@ def _warn_of_another_source(model: ChoqolateClassifier, table: ConceptScores) ->
             _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
 
 
+def _warn_of_training_rows(model: ChoqolateClassifier, rows: ConceptScores) -> None:
+    """Rows that were trained on say nothing about new pictures; a sample of them is known by their scores."""
+    sample = _section(model.provenance_, "data").get("sample")
+    if not isinstance(sample, list) or not sample:
+        return
+    found = len(set(sample) & set(_row_keys(rows.select(model.concepts_))))
+    if found:
+        _warn(
+            f"rows that the model was trained on are among these ({found} of {len(sample)} that were sampled): the "
+            "accuracy is not that of new pictures"
+        )
+
+
+def _row_keys(rows: ConceptScores) -> list[str]:
+    """A short hash of each row's scores, whatever the order of the concepts and the precision of the file."""
+    order = sorted(range(len(rows.concepts)), key=lambda j: rows.concepts[j])
+    scores = np.ascontiguousarray(rows.scores[:, order], dtype=np.float32)
+    return [hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in scores]
+
+
+def _spread(n_rows: int, most: int) -> np.ndarray:
+    """Indices of at most so many rows, evenly spread."""
+    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(int))
+
+
 def _differ(ours: Any, theirs: Any) -> bool:
     """Whether both sides say something, and not the same; the order of a list says nothing."""
     ours, theirs = (sorted(map(str, side)) if isinstance(side, list) else side for side in (ours, theirs))
@@ -269,5 +311,5 @@ def _section(provenance: dict[str, Any] | None, name: str) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ChoqolateWarning, stacklevel=4)
+def _warn(message: str, stacklevel: int = 4) -> None:
+    warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)

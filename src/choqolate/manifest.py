@@ -14,7 +14,7 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable
-from choqolate.validation import listed
+from choqolate.validation import check_number, listed
 
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {
@@ -23,6 +23,13 @@ SPLIT_NAMES = {
     **dict.fromkeys(("test", "testing", "tst"), "test"),
 }
 TEST_SHARE = 0.3
+COLUMN_NAMES = {
+    "path": ("path", "image", "file", "filename", "img_filename", "image_path"),
+    "label": ("label", "class", "y", "target"),
+    "split": ("split",),
+    "group": ("group", "groups"),
+}
+"""What the columns of a table may be called, in small letters or capitals."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,9 @@ class Manifest:
     def __len__(self) -> int:
         return len(self.paths)
 
+    def __repr__(self) -> str:
+        return f"Manifest({len(self)} pictures in {str(self.root)!r}, {len(self.classes)} classes, from {self.source})"
+
     def files(self) -> list[str]:
         """Full path of every picture."""
         return [os.path.join(self.root, path) for path in self.paths]
@@ -115,9 +125,12 @@ class Manifest:
                 news = [None if row is None else new[row] for row in rows]
                 kept = [have if said is None else said for have, said in zip(kept, news, strict=True)]
             joined[name] = np.array(kept, dtype=object)
+        matched = sum(row is not None for row in rows)
+        note = f"{matched:,} of {len(self):,} pictures are in the table that was joined"
         left = set(joined["labels"].tolist()) - set(other.classes)
         classes = tuple(name for name in self.classes if name in left or other.labels is None)
-        return replace(self, **joined, classes=(*other.classes, *classes))
+        notes = self.notes if matched == len(self) else (*self.notes, note)
+        return replace(self, **joined, classes=(*other.classes, *classes), notes=notes)
 
     def counts(self) -> Iterator[tuple[str, str, str, int]]:
         """Number of rows for each split, class and group that occurs: (split, class, group, rows)."""
@@ -141,7 +154,10 @@ def text_column(values: Iterable[Any] | None, name: str, n_rows: int) -> np.ndar
     if values is None:
         return None
     values = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    known = {value: _text(value) for value in set(values)}  # few are different
+    try:
+        known = {value: _text(value) for value in set(values)}  # few are different
+    except TypeError:
+        raise ChoqolateError(f"expected one text for each row as {name}, got lists or the like") from None
     items = [known[value] for value in values]
     if len(items) != n_rows:
         raise ChoqolateError(f"expected {name} for {n_rows} rows, got {len(items)}")
@@ -155,8 +171,10 @@ def text_column(values: Iterable[Any] | None, name: str, n_rows: int) -> np.ndar
 
 
 def _text(value: Any) -> str | None:
-    missing = value is None or value != value or str(value).strip() in ("", "<NA>")
-    return None if missing else printable(str(value))
+    if value is None or value != value or str(value).strip() in ("", "<NA>"):
+        return None
+    whole = isinstance(value, float) and value.is_integer()  # as numpy and pandas write labels 0, 1, 2
+    return printable(str(int(value) if whole else value))
 
 
 def split_names(split: np.ndarray | None) -> np.ndarray | None:
@@ -196,6 +214,9 @@ def stratified_split(
     >>> stratified_split(["a", "b", "c", "d"], ["x", "x", "y", "y"], test_share=0.5)
     ['train', 'test', 'train', 'test']
     """
+    check_number("test_share", test_share, minimum=0, strict=True)
+    if test_share >= 1:
+        raise ChoqolateError(f"expected test_share to be less than 1, got {test_share}")
     ranked: dict[str, list[int]] = {}
     for index in sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest()):
         label = labels[index]

@@ -70,6 +70,10 @@ def load(path: str | PathLike[str]) -> ChoqolateClassifier:
         ChoqolateError: if the folder is no model, is damaged, or comes from a newer version.
     """
     folder = Path(path)
+    if folder.is_file():
+        raise ChoqolateError(
+            f"expected the folder of a model, {folder} is a file: give the folder that it was saved to"
+        )
     try:
         return _load(folder)
     except ChoqolateError:  # a save in another process may have replaced one file between our reads of the two

@@ -14,9 +14,9 @@ def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[in
     if not _wanted(enabled):
         yield None
         return
-    with _bar("loss {task.fields[loss]:.4f}") as progress:
-        task = progress.add_task(label, total=total, loss=float("nan"))
-        yield lambda epoch, loss: progress.update(task, completed=epoch + 1, loss=loss)
+    with _bar("{task.fields[loss]}") as progress:
+        task = progress.add_task(label, total=total, loss="")
+        yield lambda epoch, loss: progress.update(task, completed=epoch + 1, loss=f"loss {loss:.4f}")
 
 
 @contextmanager

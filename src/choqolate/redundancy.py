@@ -93,7 +93,7 @@ class Redundancy:
         return report
 
     def _pair_lines(self, most: int) -> list[str]:
-        quantiles = ", ".join(f"{share} % {value:.2f}" for share, value in self.quantiles.items())
+        quantiles = ", ".join(f"{share}% {value:.2f}" for share, value in self.quantiles.items())
         partners = f"concepts with a partner (correlation of at least {self.threshold:.2f}): {self.partnered:.0%}"
         some = f"the {most} strongest of {len(self.groups)}" if len(self.groups) > most else f"{len(self.groups)}"
         groups = f"groups with a mean correlation of at least {self.group_at:.2f}: {some if self.groups else 'none'}"

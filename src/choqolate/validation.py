@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.files import printable
 
 
 def check_columns(X: Any) -> None:
@@ -102,6 +103,13 @@ def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known:
     if repeated:
         raise ChoqolateError(f"expected every concept once, got {listed(repeated)} more than once")
     return [index[name] for name in wanted]
+
+
+def as_names(value: Any, name: str) -> tuple[str, ...]:
+    """A tuple of text; one text is a mistake, not a list of its letters."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ChoqolateError(f"expected {name} to be a list of names, got {value!r}: put it into a list")
+    return tuple(printable(str(item)) for item in value)
 
 
 def as_labels(value: Any, name: str, n: int | None = None) -> list[Any]:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 
 import choqolate as cq
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, TransformersBackbone, load_backbone
 from choqolate.concepts.openclip import transform_of
 from tests.concepts.pictures import flag, picture
-from tests.tiny import DIM, write_clip
+from tests.tiny import DIM, SIGLIP_LENGTH, write_clip
 
 TEXTS = ["sea", "a photo of sea", "long bill", "webbed feet, a forest"]
 
@@ -28,7 +29,7 @@ def by_hand(folder, pictures, texts):
     processor = getattr(transformers, f"{name}Pil", None) or getattr(transformers, name)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": 12}
+    padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": SIGLIP_LENGTH}
     with torch.no_grad():
         images = model.get_image_features(**processor.from_pretrained(folder)(pictures, return_tensors="pt"))
         tokens = tokenizer(texts, return_tensors="pt", **padding)
@@ -181,3 +182,28 @@ def test_unknown_precision_and_device(clip_folder):
     with pytest.raises(cq.ChoqolateError, match="device"):
         _ = load_backbone(clip_folder, device="abacus").device
     assert isinstance(load_backbone(clip_folder), TransformersBackbone)
+
+
+def test_a_checkpoint_of_which_a_part_is_missing_is_not_taken(tmp_path, clip_folder):
+    folder = shutil.copytree(clip_folder, tmp_path / "sharded")
+    whole = load_backbone(folder)
+    transformers.AutoModel.from_pretrained(folder).save_pretrained(folder, max_shard_size="20KB")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    pictures = [picture(1)]
+    np.testing.assert_array_equal(load_backbone(folder).encode_pictures(pictures), whole.encode_pictures(pictures))
+    shards[0].unlink()
+    with pytest.raises(cq.ChoqolateError, match="expected weights"):
+        load_backbone(folder)
+
+
+def test_pictures_in_memory_of_any_kind(clip_folder):
+    backbone = load_backbone(clip_folder)
+    see_through = flag().convert("RGBA")
+    see_through.putalpha(0)
+    white = Image.new("RGB", see_through.size, "white")
+    clear, expected = backbone.encode_pictures([see_through]), backbone.encode_pictures([white])
+    np.testing.assert_array_equal(clear, expected)
+    assert backbone.encode_pictures([flag().convert("L"), flag().convert("P")]).shape == (2, DIM)
+    assert backbone.encode_pictures([]).shape == (0, DIM)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import SHARD_ROWS, Embeddings, embed, write_quarantine
 from choqolate.concepts.folder import EmbeddingFolder, cache_folder
 from choqolate.concepts.images import decode
+from choqolate.concepts.store import VectorStore
 from choqolate.datasets import read_folder
 from choqolate.manifest import Manifest
 from tests.concepts.pictures import age, bad_files, encoded, odd_files, picture, write_album
@@ -174,7 +177,7 @@ def test_a_damaged_shard_is_set_aside_and_made_again(tmp_path, backbone):
     content = bytearray(shard.read_bytes())
     content[vectors.data_page_offset + vectors.total_compressed_size // 2] ^= 0xFF
     shard.write_bytes(content)
-    with pytest.warns(cq.ChoqolateWarning, match="damaged"), pytest.raises(KeyError, match="256 of 261"):
+    with pytest.warns(cq.ChoqolateWarning, match="damaged"), pytest.raises(cq.ChoqolateError, match="256 of 261"):
         Embeddings.load(tmp_path / "vectors").vectors()
     again = embed(manifest, backbone, tmp_path / "vectors", workers=0)
     assert again.n_encoded == SHARD_ROWS
@@ -295,3 +298,84 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path, backbone):
     (images / ".new.parquet.1-aa.tmp").touch()
     embed(manifest, backbone, tmp_path / "vectors", workers=0)
     assert [path.name for path in images.glob(".*")] == [".new.parquet.1-aa.tmp"]
+
+
+def test_folders_that_change_places_are_noticed(tmp_path, counting):
+    for index in range(20):  # equal sizes, written in the same tick of the clock
+        for side in ("a", "b"):
+            path = tmp_path / "album" / side / f"{index}.bmp"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(encoded(picture(index + 100 * (side == "b"), (8, 8)), "BMP"))
+    time.sleep(2.1)
+    manifest = read_folder(tmp_path / "album")
+    before = embed(manifest, counting, tmp_path / "vectors", workers=0)
+    album = tmp_path / "album"
+    (album / "a").rename(album / "c")
+    (album / "b").rename(album / "a")
+    (album / "c").rename(album / "b")
+    after = embed(manifest, counting, tmp_path / "vectors", workers=0)
+    assert after.digests == before.digests[20:] + before.digests[:20]
+    assert counting.pictures == 40
+
+
+def test_a_folder_can_be_begun_by_two_at_a_time_or_by_one_that_was_killed(tmp_path, backbone):
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / ".embeddings.json.1-aa.tmp").write_bytes(b"{")
+    (begun / ".DS_Store").write_bytes(b"")
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: EmbeddingFolder.create(begun, backbone), range(40)))
+    assert {folder.backbone["identity"] for folder in folders} == {backbone.identity}
+    age(begun)
+    EmbeddingFolder.create(begun, backbone)
+    assert sorted(os.listdir(begun)) == [".DS_Store", "embeddings.json"]
+
+
+def test_an_error_of_the_disk_is_no_damage(tmp_path, backbone, monkeypatch):
+    embed(Manifest(tmp_path / "album", write_album(tmp_path / "album", 2)), backbone, tmp_path / "vectors", workers=0)
+
+    def fail(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.read_table", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            EmbeddingFolder.open(tmp_path / "vectors").images.digests()
+    assert len(Embeddings.load(tmp_path / "vectors").vectors()) == 2
+
+
+def test_a_shard_of_another_length_is_set_aside(tmp_path, backbone):
+    found = embed(Manifest(tmp_path / "album", write_album(tmp_path / "album", 2)), backbone, tmp_path / "v", workers=0)
+    VectorStore(tmp_path / "v" / "images", dim=3).add([b"x" * 32], np.ones((1, 3), np.float32))
+    with pytest.warns(cq.ChoqolateWarning, match="set aside: expected vectors of 16 numbers"):
+        list(found.folder.images.shards(["digest", "embedding"]))
+    assert found.vectors().shape == (2, 16)
+
+
+def test_the_folder_of_the_pictures_is_known_from_everywhere(tmp_path, backbone, monkeypatch):
+    write_album(tmp_path / "album", 2)
+    monkeypatch.chdir(tmp_path)
+    embed("album", backbone, "vectors", workers=0)
+    monkeypatch.chdir(tmp_path.parent)
+    found = Embeddings.load(tmp_path / "vectors")
+    assert all(os.path.exists(file) for file in found.manifest.files())
+    assert repr(found).startswith("Embeddings(2 pictures by ")
+
+
+def test_names_that_are_spelled_out_alike_stay_apart(tmp_path, backbone):
+    album = os.fsencode(tmp_path / "album")
+    os.mkdir(album)
+    for seed, name in enumerate([b"caf\xe9.png", b"caf\\xe9.png"]):
+        with open(album + b"/" + name, "wb") as file:
+            file.write(encoded(picture(seed), "PNG"))
+    embed(tmp_path / "album", backbone, tmp_path / "vectors", workers=0)
+    assert len(Embeddings.load(tmp_path / "vectors")) == 2
+
+
+def test_an_encoder_that_gives_another_length_than_it_says(tmp_path, backbone):
+    class Wrong(type(backbone)):
+        dim = 12
+
+    wrong = Wrong(backbone._checkpoint)
+    with pytest.raises(cq.ChoqolateError, match="expected vectors of 12 numbers for pictures"):
+        embed(Manifest(tmp_path, write_album(tmp_path, 2)), wrong, workers=0)

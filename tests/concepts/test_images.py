@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from io import BytesIO
 
 import numpy as np
@@ -181,9 +183,9 @@ def test_a_file_larger_than_any_picture_is_not_read(tmp_path):
 
 def test_times_are_trusted_when_a_change_would_show_in_them():
     now = 10**18
-    assert settled(FileState(1, now - 3 * 10**9, now - 3 * 10**9), now)
-    assert not settled(FileState(1, now - 10**9, now - 3 * 10**9), now)
-    assert not settled(FileState(1, now - 3 * 10**9, now + 10**9), now)
+    assert settled(FileState(1, now - 3 * 10**9, now - 3 * 10**9, 1), now)
+    assert not settled(FileState(1, now - 10**9, now - 3 * 10**9, 1), now)
+    assert not settled(FileState(1, now - 3 * 10**9, now + 10**9, 1), now)
 
 
 def test_workers_give_the_same_in_the_same_order(tmp_path):
@@ -221,6 +223,21 @@ def test_a_file_that_brings_down_its_process_is_named_and_the_others_are_read(tm
     assert crashed == [5, 22]
     for index in set(range(40)) - {5, 22}:
         np.testing.assert_array_equal(items[index].pixels, np.asarray(picture(index, (9, 9))))
+
+
+def test_a_large_picture_of_sixteen_bits_takes_little_memory(tmp_path):
+    Image.fromarray(np.zeros((6000, 6000), dtype=np.uint16)).save(tmp_path / "deep.png")
+    script = (
+        "import resource, sys\n"
+        "from choqolate.concepts.images import decode\n"
+        "content = open(sys.argv[1], 'rb').read()\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "decode(content)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "deep.png")]
+    mebibytes = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert mebibytes < 36 * 12  # 36 million pixels; as floating point it was 29 bytes each
 
 
 def test_a_picture_in_memory_is_like_one_on_disk():

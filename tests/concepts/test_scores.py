@@ -282,8 +282,8 @@ def test_numbered_concepts_are_fine(tmp_path):
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("label,species,sea\nx,wren,0.5\n", ["'species'", "'wren'", "row 0", 'call the column "label"']),
-        ("label,sea\nx,0.5\ny,\n", ["'sea'", "row 1", "fill it in"]),
+        ("label,species,sea\nx,wren,0.5\n", ["'species'", "'wren'", "line 2", 'call the column "label"']),
+        ("label,sea\nx,0.5\ny,\n", ["'sea'", "line 3", "fill it in"]),
         ("label,sea\nx,0.5\ny,nan\n", ["'sea'", "row 1"]),
         ("label,sea\nx,0.5\ny,inf\n", ["'sea'", "row 1"]),
         ("label,forest,sea\nx,0.5,1\ny,0.5\n", ["3 cells", "got 2", "line 3"]),

@@ -13,7 +13,7 @@ from PIL import Image
 import choqolate as cq
 from tests.concepts.pictures import write_album
 from tests.concepts.test_embedding import Counting
-from tests.tiny import write_clip
+from tests.tiny import SIGLIP_LENGTH, write_clip
 
 TEMPLATES = ("{}", "a photo of {}", "a photo of a {}.")
 WORDS = cq.Vocabulary.parse(["sea | ocean | long sea", "webbed feet", "long bill | bill"], spurious=["forest | feet"])
@@ -46,7 +46,7 @@ def by_hand(folder, files, concepts):
 
 
 def _padding(siglip):
-    return {"padding": "max_length", "max_length": 12} if siglip else {}
+    return {"padding": "max_length", "max_length": SIGLIP_LENGTH} if siglip else {}
 
 
 @pytest.fixture(scope="module")

@@ -161,8 +161,8 @@ def test_links(tmp_path):
     (photos / "dog/self").symlink_to("self")
     (photos / "dog/up").symlink_to("..")
     rows = read_folder(photos)
-    assert rows.paths.tolist() == ["cat/1.jpg", "dog/2.jpg", "dog/3.jpg"]
-    assert rows.notes == ("2 files that are no pictures were left out (no ending 1, .jpg 1)",)
+    assert rows.paths.tolist() == ["cat/1.jpg", "dog/2.jpg", "dog/3.jpg", "dog/broken.jpg"]
+    assert rows.notes == ("1 file that is no picture was left out (no ending 1)",)
 
 
 def test_links_in_a_circle(tmp_path):

@@ -196,31 +196,34 @@ def score(
     from choqolate.concepts import scoring, tables
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
     from choqolate.concepts.embedding import Embeddings, write_quarantine
-    from choqolate.concepts.folder import EmbeddingFolder
-    from choqolate.datasets import find_dataset, read_csv
+    from choqolate.concepts.folder import EmbeddingFolder, cache_folder
+    from choqolate.datasets import find_dataset
 
     if dataset is not None:
         find_dataset(dataset)
     encoded = Embeddings.load(source) if EmbeddingFolder.is_one(source) else None
-    if encoded is not None and (option or embeddings):
-        raise ChoqolateError(f"--option and --embeddings are for pictures, {source} holds embeddings: leave them out")
+    given = {"--option": option, "--embeddings": embeddings, "--workers": workers, "--batch-size": batch_size}
+    needless = [name for name, value in given.items() if value is not None]
+    if encoded is not None and needless:
+        raise ChoqolateError(f"{', '.join(needless)}: for pictures, {source} holds embeddings: leave it out")
     words = _vocabulary(concepts, spurious, template, dataset or (encoded.manifest.source if encoded else None))
     _check_outputs(output, heatmap, inputs=[source, concepts, spurious, manifest])
     tables.check_target(output, words.concepts)
-    joined = None if manifest is None else read_csv(manifest)
     encoder = load_backbone(backbone, device=device, precision=precision.value) if backbone else None
+    rows = _read(source, dataset, option) if encoded is None else encoded.manifest
+    rows = rows if manifest is None else _join(rows, manifest)
     if encoded is None:
-        rows = _read(source, dataset, option)
-        rows = rows if joined is None else rows.join(joined)
         encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision.value)
+        folder = EmbeddingFolder.create(embeddings or cache_folder(encoder), encoder)
+        scoring.encode_prompts(folder, words.prompts(), encoder)  # mistakes in words show before the pictures' turn
         encoded = _embed(rows, encoder, embeddings, output, workers, batch_size, on_error)
     else:
+        encoded = replace(encoded, manifest=rows)
         write_quarantine(_quarantine(output), ())
-        encoded = encoded if joined is None else replace(encoded, manifest=encoded.manifest.join(joined))
     table = scoring.score(encoded, words, encoder)
     split = table.with_split()
     split.save(output)
-    show.show_scores(split, output, heatmap, made_split=table.split is None)
+    show.show_scores(split, encoded.digests, output, heatmap, made_split=table.split is None)
 
 
 def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manifest:
@@ -234,6 +237,16 @@ def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manife
     for text in rows.notes:
         note(text)
     return rows
+
+
+def _join(rows: Manifest, table: Path) -> Manifest:
+    from choqolate.cli.terminal import note
+    from choqolate.datasets import read_csv
+
+    joined = rows.join(read_csv(table))
+    for text in joined.notes[len(rows.notes) :]:
+        note(text)
+    return joined
 
 
 def _options(pairs: list[str] | None) -> dict[str, Any]:
@@ -280,8 +293,10 @@ def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]
 
 def _quarantine(output: Path) -> Path:
     """Where unreadable pictures are listed: beside the output."""
+    output = output.absolute()
     ending = output.suffix.lower() in (".parquet", ".csv")
-    return output.with_name(f"{output.stem if ending else output.name}.quarantine.csv")
+    beside = output.with_name(f"{output.stem if ending else output.name}.quarantine.csv")
+    return beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
 
 
 def _embed(
@@ -295,12 +310,15 @@ def _embed(
 ) -> Embeddings:
     from choqolate.cli.show_data import show_embeddings
     from choqolate.cli.terminal import note
-    from choqolate.concepts.embedding import embed, write_quarantine
+    from choqolate.concepts.embedding import NothingReadable, embed, write_quarantine
 
     try:
         encoded = embed(
             rows, encoder, folder, workers=workers, batch_size=batch_size, on_error=on_error.value, verbose=True
         )
+    except NothingReadable as error:
+        write_quarantine(_quarantine(output), error.failures)
+        raise ChoqolateError(f"{error}; all are listed in {_quarantine(output)}") from error
     except KeyboardInterrupt:
         note("what is encoded so far is kept, the same command goes on from there")
         raise

@@ -112,6 +112,7 @@ def fit(
     from choqolate.persistence import check_target
 
     check_target(output)
+    _check_folder(output)
     table = ConceptScores.load(scores)
     model = fit_scores(
         table,
@@ -231,6 +232,7 @@ def remove(
     from choqolate.persistence import check_target, load
 
     check_target(output)
+    _check_folder(output)
     chosen_nodes = None if nodes is None else _parse_nodes(nodes)
     named = [*(concepts or []), *(Vocabulary.read(words).concepts if words else ())]
     trained = load(model)
@@ -258,6 +260,14 @@ def remove(
     if compared is not None:
         show.show_comparison(console, *compared)
     show_next("The model is", output, ["eval", output, scores or "SCORES"])
+
+
+def _check_folder(output: Path) -> None:
+    """A model goes into a folder of its own, not among somebody's pictures."""
+    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").exists():
+        raise ChoqolateError(
+            f"expected an empty or new folder for the model, {output} holds other things: choose another"
+        )
 
 
 def _parse_nodes(text: str) -> list[int]:

@@ -103,7 +103,7 @@ def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
             table.add_row(Text(name), _leading(names, shares, room))
     elif len(classes) <= CLASS_COLUMNS and sum(map(cell_len, classes)) <= console.width // 3:
         table = _table("node", concepts, *classes, left=2)
-        room = console.width - 4 - _GAP - sum(cell_len(name) + _GAP for name in classes)
+        room = console.width - 4 - _GAP - sum(max(cell_len(name), len("0.000")) + _GAP for name in classes)
         for node, shares in enumerate(model.node_attributions_):
             counts = (f"{share:.3f}" for share in model.class_attributions_[:, node])
             table.add_row(str(node), _leading(names, shares, room), *counts)

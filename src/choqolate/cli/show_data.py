@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -17,6 +17,7 @@ from choqolate.datasets import CopyCheck, Dataset
 from choqolate.files import replacing
 from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
 from choqolate.redundancy import Redundancy, check_redundancy
+from choqolate.validation import listed
 
 _SHOWN_FAILURES = 5
 
@@ -87,6 +88,8 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
     """How many pictures were encoded, found, and not readable."""
     known = len(encoded) - encoded.n_encoded
     parts = [f"{encoded.n_encoded:,} encoded now", *([f"{known:,} known already"] if known else [])]
+    if len(encoded.failures) > len(encoded):
+        note("most pictures cannot be read: is it the right folder, and is it complete?")
     name = printable_name(encoded.folder.backbone["name"])
     typer.echo(f"{counted(len(encoded), 'picture')} with {name}: {', '.join(parts)}")
     if not encoded.failures:
@@ -98,13 +101,19 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
         typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
 
 
-def show_scores(table: ConceptScores, output: Path, heatmap: Path | None, *, made_split: bool) -> None:
+def show_scores(
+    table: ConceptScores, digests: Sequence[bytes], output: Path, heatmap: Path | None, *, made_split: bool
+) -> None:
     """What was scored, how redundant the concepts are, and what to do next."""
-    for text in _notes(table, output, made_split):
+    for text in (*_split_notes(table, digests, made_split), *_word_notes(table, output)):
         note(text)
     console = open_console()
-    sizes = f"{counted(len(table), 'picture')}, {counted(len(table.concepts), 'concept')}"
-    console.print(Text(sizes, style="bold"))
+    sizes = [counted(len(table), "picture"), counted(len(table.concepts), "concept")]
+    if table.classes:
+        sizes.append(counted(len(table.classes), "class", "classes"))
+    if table.groups is not None:
+        sizes.append(counted(len(set(table.groups) - {None}), "group"))
+    console.print(Text(", ".join(sizes), style="bold"))
     if len(table) > 1:
         report = check_redundancy(table)
         for line in report.lines():
@@ -119,12 +128,25 @@ def show_scores(table: ConceptScores, output: Path, heatmap: Path | None, *, mad
         show_next("The scores are", output, ["fit", str(output), "-o", "model"])
 
 
-def _notes(table: ConceptScores, output: Path, made_split: bool) -> Iterator[str]:
-    if made_split and table.split is not None:
+def _split_notes(table: ConceptScores, digests: Sequence[bytes], made_split: bool) -> Iterator[str]:
+    if table.split is None:
+        return
+    if made_split:
         yield f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing"
-    outside = 0 if table.split is None else sum(part is None for part in table.split)
+    outside = sum(part is None for part in table.split)
     if outside:
         yield f"{counted(outside, 'picture')} without a split: neither for training nor for testing"
+    if table.labels is not None:
+        untested = [name for name in table.classes if name not in set(table.labels[table.split == "test"])]
+        if untested and len(untested) < len(table.classes):
+            yield f"no picture for testing of {listed(untested)}"
+    trained = {digest for digest, part in zip(digests, table.split, strict=True) if part == "train"}
+    twice = sum(part != "train" and digest in trained for digest, part in zip(digests, table.split, strict=True))
+    if twice:
+        yield f"{counted(twice, 'picture')} for testing with exactly the content of one for training"
+
+
+def _word_notes(table: ConceptScores, output: Path) -> Iterator[str]:
     classes = {label.lower() for label in table.classes}
     answers = [name for name in table.concepts if name.lower() in classes]
     if answers:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate.concepts.checkpoints import Checkpoint, find_checkpoint
-from choqolate.concepts.images import ImageTransform
+from choqolate.concepts.images import ImageTransform, as_rgb
 from choqolate.errors import ChoqolateError
 from choqolate.validation import check_choice
 
@@ -47,11 +47,11 @@ class Backbone(ABC):
         """Length d of an embedding."""
 
     @abstractmethod
-    def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
         """Embeddings ``(B, d)`` of normalised pixels ``(B, 3, H, W)``."""
 
     @abstractmethod
-    def _text_features(self, texts: list[str]) -> torch.Tensor:
+    def text_features(self, texts: list[str]) -> torch.Tensor:
         """Embeddings ``(B, d)`` of texts."""
 
     @cached_property
@@ -84,7 +84,7 @@ class Backbone(ABC):
         raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
         normalised = torch.stack([levels[channel][raw[..., channel].int()] for channel in range(3)], 1)
         with torch.inference_mode():
-            return _unit(self._image_features(normalised.to(self._dtype)), "pictures")
+            return _unit(self.image_features(normalised.to(self._dtype)), self.dim, "pictures")
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors ``(T, d)``, float32."""
@@ -92,12 +92,14 @@ class Backbone(ABC):
 
         parts = [list(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
         with torch.inference_mode():
-            encoded = [_unit(self._text_features(part), "texts") for part in parts]
+            encoded = [_unit(self.text_features(part), self.dim, "texts") for part in parts]
         return np.concatenate([np.empty((0, self.dim), np.float32), *encoded])
 
     def encode_pictures(self, pictures: Sequence[Image.Image]) -> np.ndarray:
-        """Unit vectors ``(B, d)`` of pictures in memory (RGB)."""
-        return self.encode_images(np.stack([self.transform(picture) for picture in pictures]))
+        """Unit vectors ``(B, d)`` of pictures in memory."""
+        if not len(pictures):
+            return np.empty((0, self.dim), np.float32)
+        return self.encode_images(np.stack([self.transform(as_rgb(picture)) for picture in pictures]))
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -163,18 +165,18 @@ class TransformersBackbone(Backbone):
                     "download all files of the checkpoint"
                 ) from error
 
-    def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
         return _projected(self._model.get_image_features(pixel_values=pixels))
 
-    def _text_features(self, texts: list[str]) -> torch.Tensor:
+    def text_features(self, texts: list[str]) -> torch.Tensor:
+        from transformers.utils import logging
+
         checkpoint, length = self._checkpoint, self._checkpoint.context_length
-        too_long = [
-            text for text, ids in zip(texts, self._tokenizer(texts)["input_ids"], strict=True) if len(ids) > length
-        ]
-        if too_long:
-            raise ChoqolateError(
-                f"expected texts of at most {length} tokens, {self.name} would cut off {too_long[0]!r}: shorten it"
-            )
+        with _quiet(logging):
+            counts = [len(ids) for ids in self._tokenizer(texts)["input_ids"]]
+        for text, count in zip(texts, counts, strict=True):
+            if count > length:
+                raise too_long(text, length, self.name)
         # SigLIP was trained with full-length padding; CLIP ignores what comes after the end of the text
         padding = "max_length" if checkpoint.is_siglip else "longest"
         tokens = self._tokenizer(texts, padding=padding, max_length=length, truncation=True, return_tensors="pt")
@@ -203,14 +205,22 @@ def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", 
     return TransformersBackbone(find_checkpoint(str(name)), device=device, precision=precision)
 
 
+def too_long(text: str, length: int, name: str) -> ChoqolateError:
+    """The error for a text of which an encoder would not see the end."""
+    shown = text if len(text) <= 60 else f"{text[:59]}…"
+    return ChoqolateError(f"expected texts of at most {length} tokens, {name} would cut off {shown!r}: shorten it")
+
+
 def _projected(output: Any) -> torch.Tensor:
     """The projected embedding: a tensor in transformers 4, ``.pooler_output`` of an object in transformers 5."""
     features: torch.Tensor = getattr(output, "pooler_output", output)
     return features
 
 
-def _unit(features: torch.Tensor, what: str) -> np.ndarray:
+def _unit(features: torch.Tensor, dim: int, what: str) -> np.ndarray:
     vectors = features.float()
+    if vectors.ndim != 2 or vectors.shape[1] != dim:
+        raise ChoqolateError(f"expected vectors of {dim} numbers for {what}, the encoder gave {tuple(vectors.shape)}")
     norms = vectors.norm(dim=1, keepdim=True)
     if not bool((norms.isfinite() & (norms > 0)).all()):
         raise ChoqolateError(f"the encoder gave no finite vector for some {what}: try precision='float32'")

@@ -13,7 +13,6 @@ from choqolate.concepts.images import ImageTransform
 from choqolate.errors import ChoqolateError
 
 _DESCRIPTION = ["*.json", "*.txt", "*.model"]
-_WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
 _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "vocab.txt")
 _NO_MATTER = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -88,8 +87,13 @@ def _read(name: str, folder: Path) -> Checkpoint:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that hold the weights: the first kind that is there."""
-    return next((found for pattern in _WEIGHTS if (found := sorted(folder.glob(pattern)))), [])
+    """The files that hold the weights; none if some of them are missing, as after a download that was cut short."""
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        index = _json(folder / f"{single}.index.json")
+        names = [single] if index is None else sorted(set((index.get("weight_map") or {}).values()))
+        if names and all((folder / name).is_file() for name in names):
+            return [folder / name for name in names]
+    return []
 
 
 def _transform(folder: Path, config: dict[str, Any]) -> ImageTransform:

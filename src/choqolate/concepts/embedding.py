@@ -15,6 +15,7 @@ from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.folder import EmbeddingFolder, cache_folder
 from choqolate.concepts.images import NO_STATE, FileState, Prepared, Unreadable, file_state, settled
 from choqolate.concepts.workers import preparing
+from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable, replacing
 from choqolate.manifest import Manifest
@@ -30,6 +31,15 @@ class Failure:
 
     path: str
     reason: str
+
+
+class NothingReadable(ChoqolateError):
+    """Not one picture could be read; ``failures`` says why of each."""
+
+    def __init__(self, failures: tuple[Failure, ...]) -> None:
+        first = f"the first is {printable(failures[0].path)}: {failures[0].reason}"
+        super().__init__(f"none of the {len(failures):,} pictures can be read; {first}")
+        self.failures = failures
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +63,12 @@ class Embeddings:
     def __len__(self) -> int:
         return len(self.digests)
 
+    def __repr__(self) -> str:
+        name = self.folder.backbone["name"]
+        return (
+            f"Embeddings({len(self)} pictures by {name} in {str(self.folder.path)!r}, {len(self.failures)} unreadable)"
+        )
+
     def vectors(self) -> np.ndarray:
         """Unit vectors ``(n, d)``, float32, in the order of the manifest."""
         return self.folder.images.get(self.digests)
@@ -66,7 +82,7 @@ class Embeddings:
 
 
 def embed(
-    manifest: Manifest,
+    manifest: Manifest | str | os.PathLike[str],
     backbone: Backbone,
     folder: str | os.PathLike[str] | None = None,
     *,
@@ -81,7 +97,7 @@ def embed(
     are written in shards; a run that was killed goes on behind the last whole shard and ends with the same result.
 
     Args:
-        manifest: the pictures.
+        manifest: the pictures; or a folder or CSV file of them.
         backbone: the encoder.
         folder: where the vectors go; by default into a cache that all runs with this backbone share.
         workers: processes that decode; 0 decodes in this one; by default as many as the encoder can use.
@@ -95,6 +111,7 @@ def embed(
             of another backbone.
     """
     check_choice("on_error", on_error, ("skip", "fail"))
+    manifest = read_source(manifest) if isinstance(manifest, str | os.PathLike) else manifest
     batch_size = backbone.batch_size if batch_size is None else batch_size
     check_number("batch_size", batch_size, minimum=1, whole=True)
     workers = _suitable_workers(backbone) if workers is None else workers
@@ -135,7 +152,7 @@ class _Run:
         seen = self.folder.seen_files()
         for row, file in enumerate(self.files):
             if row % SHARD_ROWS == 0:
-                advance(SHARD_ROWS)
+                advance(min(SHARD_ROWS, len(self.files) - row))
             try:
                 state = file_state(file)
             except Unreadable as error:
@@ -180,9 +197,7 @@ class _Run:
         found = np.array([digest is not None for digest in self.digests])
         failures = tuple(Failure(self.manifest.paths[row], reason) for row, reason in sorted(self.failures.items()))
         if not found.any():
-            raise ChoqolateError(
-                f"none of the {len(found)} pictures can be read; the first is {failures[0].path}: {failures[0].reason}"
-            )
+            raise NothingReadable(failures)
         self.folder.note_files({self._file(row): digest for row in self.states if (digest := self.digests[row])})
         digests = [digest for digest in self.digests if digest is not None]
         manifest = self.manifest.take(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +17,14 @@ import pyarrow.parquet as pq
 
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.images import NO_STATE, FileState
-from choqolate.concepts.store import VectorStore
+from choqolate.concepts.store import VectorStore, remove_stale
+from choqolate.datasets.walk import EMBEDDINGS as DESCRIPTION
 from choqolate.errors import ChoqolateError
 from choqolate.files import check_parent, printable, replacing, write_bytes
 from choqolate.manifest import Manifest
 
 FORMAT, FORMAT_VERSION = "choqolate-embeddings", 1
-DESCRIPTION, FILES, ROWS = "embeddings.json", "files.parquet", "rows.parquet"
+FILES, ROWS = "files.parquet", "rows.parquet"
 
 
 Seen = dict[tuple[str, FileState], bytes]  # which content a file had in which state
@@ -86,14 +88,16 @@ class EmbeddingFolder:
             check_parent(path)
             if path.exists() and not path.is_dir():
                 raise ChoqolateError(f"expected a folder for embeddings, {path} is a file: choose another name")
-            if path.exists() and any(path.iterdir()):
+            path.mkdir(parents=True, exist_ok=True)
+            if _holds_other_things(path):
                 raise ChoqolateError(
                     f"expected an empty or new folder for embeddings, {path} holds other things: choose another"
                 )
-            path.mkdir(parents=True, exist_ok=True)
             description = {"format": FORMAT, "format_version": FORMAT_VERSION, "backbone": backbone.describe()}
             write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
-            folder = cls(path, backbone.describe())
+            folder = cls.open(path)
+            folder.check(backbone)
+        remove_stale(path)
         folder.images.tidy()
         folder.texts.tidy()
         return folder
@@ -144,14 +148,14 @@ class EmbeddingFolder:
 
         table = pa.table(
             {
-                "path": pa.array([printable(path) for path in manifest.paths], pa.string()),
+                "path": pa.array(_distinct([printable(path) for path in manifest.paths]), pa.string()),
                 "label": column(manifest.labels),
                 "split": column(manifest.split),
                 "group": column(manifest.groups),
                 "digest": pa.array(digests, pa.binary(32)),
             }
         )
-        facts = {"root": str(manifest.root), "classes": manifest.classes, "source": manifest.source}
+        facts = {"root": os.path.abspath(manifest.root), "classes": manifest.classes, "source": manifest.source}
         table = table.replace_schema_metadata({"choqolate": json.dumps(facts)})
         with replacing(self.path / ROWS) as temporary:
             pq.write_table(table, temporary, compression="zstd")
@@ -162,22 +166,27 @@ class EmbeddingFolder:
             table = pq.read_table(self.path / ROWS)
             facts = json.loads(table.schema.metadata[b"choqolate"])
             columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
+            root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
         except FileNotFoundError as error:
             raise ChoqolateError(
                 f"{self.path} is unfinished: run the embedding again, it goes on where it was stopped"
             ) from error
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             raise ChoqolateError(f"{self.path / ROWS} is damaged ({error}): run the embedding again") from error
-        manifest = Manifest(
-            Path(facts["root"]),
-            columns["path"],
-            columns["label"],
-            columns["split"],
-            columns["group"],
-            tuple(facts["classes"]),
-            facts["source"],
-        )
-        return manifest, columns["digest"]
+        path, label, split, group, digests = columns.values()
+        return Manifest(root, path, label, split, group, classes, source), digests
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Two names that are no UTF-8 may be spelled out alike; the row tells them apart."""
+    counts = Counter(names)
+    return [name if counts[name] == 1 else f"{name} (row {row})" for row, name in enumerate(names)]
+
+
+def _holds_other_things(path: Path) -> bool:
+    """Whether a folder is in use for something else; another process may be making it ours at this moment."""
+    others = any(not entry.name.startswith(".") for entry in path.iterdir())
+    return others and not EmbeddingFolder.is_one(path)
 
 
 def _file_columns(files: Sequence[tuple[str, FileState]]) -> dict[str, pa.Array]:

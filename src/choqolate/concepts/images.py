@@ -8,6 +8,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from PIL import Image, ImageOps
 MAX_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
 MAX_BYTES = 1 << 30
 _MAX_ELONGATION = 100  # beyond it only the middle of a picture is resized, all that a centre crop shows
+_INT64 = (1 << 63) - 1
+_STRIP = 1 << 20  # levels brought to eight bits at a time
 _SETTLED_NS = 2_000_000_000  # coarsest clock among file systems
 
 
@@ -26,14 +29,18 @@ class Unreadable(Exception):
 
 
 class FileState(NamedTuple):
-    """What tells a file apart from an older version of itself without reading it; times in nanoseconds."""
+    """What tells a file apart from another one of its name without reading it; times in nanoseconds.
+
+    Two files that were written in the same tick of the clock may agree in size and times; they differ in the inode.
+    """
 
     size: int
     modified: int
     changed: int
+    inode: int
 
 
-NO_STATE = FileState(-1, -1, -1)
+NO_STATE = FileState(-1, -1, -1, -1)
 
 
 class Prepared(NamedTuple):
@@ -133,7 +140,7 @@ def file_state(path: str) -> FileState:
         raise Unreadable(getattr(error, "strerror", None) or str(error)) from None
     if not stat.S_ISREG(found.st_mode):
         raise Unreadable("not a file")
-    return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino & _INT64)
 
 
 def settled(state: FileState, now_ns: int) -> bool:
@@ -170,7 +177,7 @@ def decode(content: bytes) -> Image.Image:
                     f"{image.width:,} x {image.height:,} pixels are more than the {MAX_PIXELS:,} that are taken"
                 )
             image.load()
-            return _as_rgb(_upright(image))
+            return as_rgb(_upright(image))
         except Image.DecompressionBombError as error:
             raise Unreadable(f"too many pixels: {error}") from None
         except Image.UnidentifiedImageError:
@@ -189,13 +196,15 @@ def _formats() -> tuple[str, ...]:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image) or image
-    except Exception:  # a damaged note on the orientation does not make the picture unreadable
+    with suppress(Exception):  # a damaged note on the orientation does not make the picture unreadable
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """A picture in 8 bits of red, green and blue, transparency on white."""
+    if image.mode == "RGB" and not image.has_transparency_data:
         return image
-
-
-def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I") or image.mode == "F":
         return Image.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
     if image.has_transparency_data:
@@ -206,15 +215,23 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(grey: np.ndarray) -> np.ndarray:
     """Grey levels of 16 or 32 bits or of floating point as 0 to 255, by the range that their values tell of."""
-    values = np.nan_to_num(grey.astype(np.float64), posinf=0.0, neginf=0.0)
-    low, high = float(values.min()), float(values.max())
+    finite = np.isfinite(grey) if grey.dtype.kind == "f" else True
+    low = float(np.min(grey, where=finite, initial=0))
+    high = float(np.max(grey, where=finite, initial=low))
     if grey.dtype.kind == "f":
         top = next((top for top in (1.0, 255.0, 65535.0) if high <= top), None)
     else:
         top = 65535.0 if grey.dtype.itemsize == 2 or 255 < high <= 65535 else 255.0 if high <= 255 else None
     if low < 0 or top is None:
-        values, top = values - low, max(high - low, np.finfo(np.float64).tiny)
-    return (values * (255.0 / top)).round().astype(np.uint8)
+        top = max(high - low, float(np.finfo(np.float64).tiny))
+    else:
+        low = 0.0
+    levels = np.empty(grey.shape, dtype=np.uint8)
+    rows = max(1, _STRIP // max(1, grey.shape[1]))
+    for start in range(0, len(grey), rows):  # a strip at a time: floating point takes eight times the room
+        strip = np.nan_to_num(grey[start : start + rows].astype(np.float64), posinf=0.0, neginf=0.0)
+        levels[start : start + rows] = ((strip - low) * (255.0 / top)).round()
+    return levels
 
 
 def prepare(paths: Sequence[str], transform: ImageTransform, known: Callable[[bytes], bool]) -> list[Prepared]:

@@ -6,7 +6,7 @@ import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from choqolate.concepts.backbones import Backbone
+from choqolate.concepts.backbones import Backbone, too_long
 from choqolate.concepts.images import ImageTransform
 from choqolate.errors import ChoqolateError
 
@@ -22,8 +22,8 @@ class OpenClipBackbone(Backbone):
     def __init__(self, name: str, *, device: str = "auto", precision: str = "auto") -> None:
         super().__init__(device=device, precision=precision)
         self.name = name
-        self._architecture, slash, self._weights = name.removeprefix("open_clip:").rpartition("/")
-        if not (slash and self._architecture and self._weights):
+        self._architecture, self._weights = _parts(name.removeprefix("open_clip:"))
+        if not self._architecture:
             raise ChoqolateError(
                 f"expected open_clip:ARCHITECTURE/WEIGHTS such as open_clip:ViT-B-32/openai, got {name!r}"
             )
@@ -59,15 +59,33 @@ class OpenClipBackbone(Backbone):
 
     @cached_property
     def dim(self) -> int:
-        return int(self._text_features(["a"]).shape[1])
+        return int(self.text_features(["a"]).shape[1])
 
-    def _image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self._model.encode_image(pixels)
         return features
 
-    def _text_features(self, texts: list[str]) -> torch.Tensor:
-        features: torch.Tensor = self._model.encode_text(self._tokenizer(texts).to(self.device))
+    def text_features(self, texts: list[str]) -> torch.Tensor:
+        tokens = self._tokenizer(texts)
+        length = tokens.shape[1]
+        whole = self._tokenizer(texts, context_length=4 * length)  # it cuts off what is too long, silently
+        for text, row in zip(texts, whole, strict=True):
+            if int((row != 0).sum()) > length:
+                raise too_long(text, length, self.name)
+        features: torch.Tensor = self._model.encode_text(tokens.to(self.device))
         return features
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    """Architecture and weights; a model of the hub or of a folder is one name that says both.
+
+    >>> _parts("ViT-B-32/openai"), _parts("hf-hub:laion/CLIP-ViT-B-32")
+    (('ViT-B-32', 'openai'), ('hf-hub:laion/CLIP-ViT-B-32', None))
+    """
+    if name.startswith(("hf-hub:", "local-dir:")):
+        return name, None
+    architecture, _, weights = name.rpartition("/")
+    return (architecture, weights) if weights else ("", None)
 
 
 def transform_of(settings: dict[str, Any]) -> ImageTransform:

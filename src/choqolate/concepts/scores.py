@@ -15,7 +15,7 @@ import numpy as np
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable
 from choqolate.manifest import SPLITS, TEST_SHARE, Manifest, class_order, split_names, stratified_split, text_column
-from choqolate.validation import check_finite, check_unique, find_concepts, listed
+from choqolate.validation import as_names, check_finite, check_unique, find_concepts, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +63,10 @@ class ConceptScores:
 
         scores = _as_scores(self.scores)
         n_rows, n_concepts = scores.shape
-        keep("scores", scores)
+        keep("scores", scores.view())
+        self.scores.flags.writeable = False  # the fingerprint is of these numbers
         for name in ("concepts", "classes", "spurious"):
-            keep(name, _names(getattr(self, name), name))
+            keep(name, as_names(getattr(self, name), name))
         if len(self.concepts) != n_concepts or not n_concepts:
             raise ChoqolateError(
                 f"expected one name for each column of scores, got {len(self.concepts)} concepts and scores of shape "
@@ -220,13 +221,6 @@ def _as_scores(value: Any) -> np.ndarray:
     if array.dtype in (np.float32, np.float64):
         return array
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-
-
-def _names(value: Any, name: str) -> tuple[str, ...]:
-    """A tuple of text; one text is a mistake, not a list of its letters."""
-    if isinstance(value, str):
-        raise ChoqolateError(f"expected {name} to be a list of names, got the text {value!r}: put it into a list")
-    return tuple(str(item) for item in value)
 
 
 def _row_index(rows: Any) -> np.ndarray:

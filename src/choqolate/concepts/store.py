@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from choqolate.errors import ChoqolateWarning
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.files import replacing
 
 _STALE_SECONDS = 60  # a shard is written in a fraction of a second
@@ -55,15 +55,21 @@ class VectorStore:
         """All shards, or those with something wanted; a damaged one is set aside with a warning."""
         for path in sorted(self.folder.glob("*.parquet")):
             try:
-                if wanted is None or not wanted.isdisjoint(_read(path, ["digest"])["digest"].to_pylist()):
-                    yield _read(path, columns)
+                if wanted is not None and wanted.isdisjoint(_read(path, ["digest"])["digest"].to_pylist()):
+                    continue
+                table = _read(path, columns)
+                if "embedding" in columns and table.schema.field("embedding").type.list_size != self.dim:
+                    raise pa.ArrowInvalid(f"expected vectors of {self.dim} numbers")
             except FileNotFoundError:
                 continue  # another process set it aside
-            except PermissionError:
-                raise
-            except (pa.ArrowException, OSError, KeyError) as error:
-                warnings.warn(f"{path} is damaged and set aside: {error}", ChoqolateWarning, stacklevel=2)
+            except (pa.ArrowInvalid, OSError, KeyError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk or the system, not the file
+                reason = str(error).partition("\n")[0]
+                warnings.warn(f"{path} is damaged and set aside: {reason}", ChoqolateWarning, stacklevel=2)
                 os.replace(path, path.with_suffix(".damaged"))
+                continue
+            yield table
 
     def digests(self) -> set[bytes]:
         """Everything there is a vector of."""
@@ -75,7 +81,7 @@ class VectorStore:
         One shard is in memory at a time.
 
         Raises:
-            KeyError: if one is not there.
+            ChoqolateError: if one is not there.
         """
         result = np.empty((len(digests), self.dim if through is None else through.shape[1]), dtype=np.float32)
         rows = _positions(digests)
@@ -88,15 +94,23 @@ class VectorStore:
             result[targets] = block[sources]
             missing.difference_update(found)
         if missing:
-            raise KeyError(f"{len(missing)} of {len(rows)} vectors are not in {self.folder}")
+            raise ChoqolateError(
+                f"{len(missing):,} of {len(rows):,} vectors are not in {self.folder}: run the embedding again, it adds "
+                "what is missing"
+            )
         return result
 
     def tidy(self) -> None:
         """Remove what a killed process left half-written."""
-        for path in self.folder.glob(".*.tmp"):
-            with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                    path.unlink()
+        remove_stale(self.folder)
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove temporary files that nobody writes to any more."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                path.unlink()
 
 
 def _read(path: Path, columns: Sequence[str]) -> pa.Table:

@@ -18,6 +18,7 @@ import pyarrow.parquet
 
 from choqolate.errors import ChoqolateError
 from choqolate.files import check_output, printable, replacing
+from choqolate.manifest import COLUMN_NAMES
 from choqolate.validation import check_unique, listed
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 KEY = b"choqolate"
 _COLUMNS = {"path": "paths", "label": "labels", "split": "split", "group": "groups"}  # in the file, in memory
-_ALIASES = {name: name for name in _COLUMNS} | {"class": "label"} | dict.fromkeys(("image", "file", "filename"), "path")
+_ALIASES = {alias: name for name, aliases in COLUMN_NAMES.items() for alias in aliases}
 _INDEX_COLUMNS = ("", "unnamed: 0", "__index_level_0__")  # row numbers that pandas leaves behind
 _HEADER_CHARACTERS = 1 << 22  # where the separator is looked for
 _AGAIN = "compute the scores again, or take the file from a backup"
@@ -59,6 +60,7 @@ def check_target(path: Path, concepts: Sequence[str]) -> Any:
     writer = _by_suffix(path, {".parquet": _write_parquet, ".csv": _write_csv})
     check_output(path)
     reserved = [name for name in concepts if name != name.strip() or _is_reserved(name)]
+    reserved += concepts if _are_numbers(concepts) else []
     if reserved and writer is _write_csv:
         raise ChoqolateError(
             f"expected concepts that a CSV file can name, {listed(reserved)} would be read as something else: save the "
@@ -88,7 +90,7 @@ def _write_parquet(path: Path, table: ConceptScores) -> None:
         "provenance": table.provenance,
     }
     try:
-        schema = pa.schema(fields, metadata={KEY: json.dumps(document).encode()})
+        schema = pa.schema(fields, metadata={KEY: json.dumps(document, allow_nan=False).encode()})
     except (TypeError, ValueError) as error:
         raise ChoqolateError(f"expected a provenance that JSON can hold: {error}") from None
     pa.parquet.write_table(
@@ -202,7 +204,7 @@ def _read_csv(path: Path) -> dict[str, Any]:
         if content is None:
             content = _csv_cells(path, separator, lines, [pa.string()] * len(header)) or pa.table({})
             for name, j in concepts.items():
-                _check_cells(name, content.column(j).to_pylist())
+                _check_cells(name, content.column(j).to_pylist(), "line", lines + 1)
             raise ChoqolateError(f"expected numbers as scores, {path} has others: write them as 0.25 or 2.5e-1")
     except UnicodeDecodeError:
         raise ChoqolateError(f'expected UTF-8 text, {path} is not: save it as "CSV UTF-8"') from None
@@ -276,29 +278,36 @@ def _roles(header: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
             concepts[name] = j
     if not concepts:
         raise ChoqolateError(f"expected a column for each concept, got the columns {listed(header)} only")
-    if all(_is_number(name) for name in concepts) and not all(name.isdigit() for name in concepts):
+    if _are_numbers(list(concepts)):
         raise ChoqolateError(
             f"expected the names of the columns in the first line, got {listed(header)}: add a line that names them"
         )
     return fields, concepts
 
 
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether a header is no header but a row of scores."""
+    return all(_is_number(name) for name in names) and not all(name.isdigit() for name in names)
+
+
 def _is_reserved(name: str) -> bool:
     return name.strip().lower() in (*_ALIASES, *_INDEX_COLUMNS)
 
 
-def _check_cells(concept: str, cells: Iterable[Any]) -> None:
+def _check_cells(concept: str, cells: Iterable[Any], where: str = "row", first: int = 0) -> None:
     """Name the first cell that is no finite number."""
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(cells, start=first):
         if _is_number(cell):
             continue
         if cell is None or cell != cell or str(cell).strip() == "":
-            raise ChoqolateError(f"expected a score for every concept, {concept!r} has none in row {row}: fill it in")
+            raise ChoqolateError(
+                f"expected a score for every concept, {concept!r} has none in {where} {row}: fill it in"
+            )
         proposal = f'if it is the label, call the column "label", else drop it (known: {", ".join(_COLUMNS)})'
         if isinstance(cell, str) and _is_number(cell.replace(",", ".")):
             proposal = "write decimals with a point"
         raise ChoqolateError(
-            f"expected numbers in every column of a concept, column {concept!r} has {str(cell)!r} in row {row}: "
+            f"expected numbers in every column of a concept, column {concept!r} has {str(cell)!r} in {where} {row}: "
             f"{proposal}"
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.validation import check_unique, find_concepts, listed
+from choqolate.validation import as_names, check_unique, find_concepts, listed
 
 TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
 
@@ -39,13 +39,13 @@ class Vocabulary:
     templates: tuple[str, ...] = TEMPLATES
 
     def __post_init__(self) -> None:
-        concepts = _texts(self.concepts, "concepts")
-        synonyms = tuple(_texts(words, "synonyms") for words in self.synonyms) or tuple((name,) for name in concepts)
+        concepts = as_names(self.concepts, "concepts")
+        synonyms = tuple(as_names(words, "synonyms") for words in self.synonyms) or tuple((name,) for name in concepts)
         fields = {
             "concepts": concepts,
             "synonyms": synonyms,
-            "spurious": _texts(self.spurious, "spurious"),
-            "templates": tuple(dict.fromkeys(_texts(self.templates, "templates"))),
+            "spurious": as_names(self.spurious, "spurious"),
+            "templates": tuple(dict.fromkeys(as_names(self.templates, "templates"))),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -80,7 +80,11 @@ class Vocabulary:
     def read(cls, path: str | Path, spurious: str | Path | None = None, templates: Sequence[str] = TEMPLATES) -> Self:
         """A vocabulary from a text file, and the spurious concepts from another: see :meth:`parse`."""
         lines, marked = _lines(Path(path)), [] if spurious is None else _lines(Path(spurious))
-        return cls._from_words(lines, marked, templates)
+        words = cls._from_words(lines, marked, templates)
+        if len(words) == 1 and "," in words.concepts[0]:
+            message = f"one concept only, {words.concepts[0]!r}: if these are several, write one a line"
+            warnings.warn(message, ChoqolateWarning, stacklevel=2)
+        return words
 
     @classmethod
     def _from_words(cls, lines: Iterable[str], spurious: Iterable[str], templates: Sequence[str]) -> Self:
@@ -92,7 +96,7 @@ class Vocabulary:
                 "both: strike it from one list"
             )
         words = core | marked
-        return cls(tuple(words), tuple(words.values()), tuple(marked), _texts(templates, "templates"))
+        return cls(tuple(words), tuple(words.values()), tuple(marked), as_names(templates, "templates"))
 
     def prompts(self) -> list[str]:
         """All distinct prompts, concept by concept: each word in each template."""
@@ -208,13 +212,6 @@ def _check_templates(templates: Sequence[str]) -> None:
                 f'expected {{}} once in every template, as in "a photo of a {{}}.", got {template!r}: put {{}} where '
                 "the concept goes"
             )
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    """A tuple of text; one text is a mistake, not a list of its letters."""
-    if isinstance(value, str):
-        raise ChoqolateError(f"expected {name} to be a list, got the text {value!r}: put it into a list")
-    return tuple(str(item) for item in value)
 
 
 def _unit(vector: np.ndarray, what: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -118,6 +119,9 @@ class _Pool:
 
 def _become_worker(parent: int, known: Collection[bytes]) -> None:
     global _known
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the main process ends the others
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)  # decoders in C complain of damaged files there, which are reported anyway
     _known = known
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)

@@ -34,10 +34,10 @@ class CopyCheck:
 
     def __str__(self) -> str:
         if self.complete:
-            return f"all {self.n_rows} pictures are there"
+            return f"all {self.n_rows:,} pictures are there"
         shown = ", ".join(printable(path) for path in self.missing)
-        more = f" and {self.n_missing - len(self.missing)} more" if self.n_missing > len(self.missing) else ""
-        return f"{self.n_missing} of {self.n_rows} pictures are missing: {shown}{more}"
+        more = f" and {self.n_missing - len(self.missing):,} more" if self.n_missing > len(self.missing) else ""
+        return f"{self.n_missing:,} of {self.n_rows:,} pictures are missing: {shown}{more}"
 
 
 def check_copy(manifest: Manifest, limit: int = 5, progress: Callable[[int, int], None] | None = None) -> CopyCheck:

@@ -10,10 +10,10 @@ import numpy as np
 
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import folders_below, not_found
-from choqolate.datasets.tables import LABEL_NAMES, PATH_NAMES, Columns, read_columns
+from choqolate.datasets.tables import Columns, read_columns
 from choqolate.datasets.walk import list_pictures
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
+from choqolate.manifest import COLUMN_NAMES, Manifest
 from choqolate.validation import listed
 
 FOLDERS = ("train2017", "val2017")
@@ -38,7 +38,11 @@ def read(root: Path, labels: str | os.PathLike[str] | None = None) -> Manifest:
     if folder is None:
         raise not_found(COCO, root, [f"{name}/" for name in FOLDERS], below="up to two levels below")
     file = Path(labels)
-    wanted = {"image": ("image", *PATH_NAMES), "class": ("class", *LABEL_NAMES), "split": ("split",)}
+    wanted = {
+        "image": ("image", *COLUMN_NAMES["path"]),
+        "class": ("class", *COLUMN_NAMES["label"]),
+        "split": ("split",),
+    }
     table = read_columns(file, wanted, required=("image", "class"))
     classes = _classes(table, file)
     present = {name: set(list_pictures(folder / name)) for name in FOLDERS if os.path.isdir(folder / name)}

@@ -57,7 +57,12 @@ def read_folder(root: str | os.PathLike[str]) -> Manifest:
         labels=np.array(labels, dtype=object),
         split=np.array(split, dtype=object) if splits else None,
         classes=tuple(sorted({label for label in labels if label is not None})),
-        notes=(*_label_notes(labels, split), *_one_class(folder, parts, tops, splits), *_left_out(found)),
+        notes=(
+            *_label_notes(labels, split),
+            *_named_like_a_split(tops, splits),
+            *_one_class(folder, parts, tops, splits),
+            *_left_out(found),
+        ),
     )
 
 
@@ -70,6 +75,11 @@ def _label_notes(labels: Sequence[str | None], split: Sequence[str | None]) -> l
     if outside:
         notes.append(f"{_pictures(outside)} in none of the folders for train, val and test: without a split")
     return notes
+
+
+def _named_like_a_split(tops: Counter[str], splits: dict[str, str]) -> list[str]:
+    found = sorted(top for top in tops if top.strip().lower() in SPLIT_NAMES) if not splits else []
+    return [f"the folder {printable(top)!r} is taken for a class, as there are others beside it" for top in found]
 
 
 def _one_class(folder: Path, parts: Sequence[list[str]], tops: Counter[str], splits: dict[str, str]) -> list[str]:

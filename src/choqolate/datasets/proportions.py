@@ -38,10 +38,13 @@ def with_proportions_of_train(rows: Manifest) -> Manifest:
             ranked = sorted(of_group, key=lambda row: _rank(str(rows.paths[row])))
             keep[ranked[count:]] = False
         left_out = len(members) - sum(wanted.values())
+        smallest = [group for group, count in wanted.items() if count == 1 < found[group]]
         if left_out:
             notes.append(
                 f"{left_out} of {len(members)} rows of {split} were left out: its groups have the proportions of train"
             )
+        if smallest:
+            notes.append(f"{split} keeps one row of {listed(smallest)}, more than the proportions of train give")
         absent = sorted(train.keys() - found.keys())
         if absent:
             notes.append(f"{split} has no rows of {listed(absent)}: the other groups have the proportions of train")

@@ -12,12 +12,8 @@ from typing import TextIO
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import SPLIT_NAMES, SPLITS, Manifest
+from choqolate.manifest import COLUMN_NAMES, SPLIT_NAMES, SPLITS, Manifest
 from choqolate.validation import listed
-
-PATH_NAMES = ("path", "image", "file", "filename", "img_filename", "image_path")
-LABEL_NAMES = ("label", "class", "y", "target")
-COLUMNS = {"path": PATH_NAMES, "label": LABEL_NAMES, "split": ("split",), "group": ("group", "groups")}
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ def read_csv(path: str | os.PathLike[str], root: str | os.PathLike[str] | None =
     folder = file.parent if root is None else Path(root)
     if root is not None and not folder.is_dir():
         raise ChoqolateError(f"expected the folder that the paths of {file} start from, there is no folder {folder}")
-    table = read_columns(file, COLUMNS, required=("path",))
+    table = read_columns(file, COLUMN_NAMES, required=("path",))
     paths = [_as_here(written, folder) for written in table.cells["path"]]
     turned = sum(new != old and "\\" in old for new, old in zip(paths, table.cells["path"], strict=True))
     _check_paths(paths, table.lines, file)
@@ -149,9 +145,8 @@ def _as_here(written: str, folder: Path) -> str:
     path = written
     if "\\" in path and os.sep == "/" and not os.path.lexists(os.path.join(folder, path)):
         path = path.replace("\\", "/")
-    while path.startswith("./"):
-        path = path[2:].lstrip("/")
-    return path
+    roundabout = any(part in (".", "..", "") for part in path.removeprefix("/").split("/"))
+    return os.path.normpath(path) if path.strip() and roundabout else path
 
 
 def _check_paths(paths: Sequence[str], lines: Sequence[int], file: Path) -> None:

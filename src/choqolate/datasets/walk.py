@@ -82,8 +82,13 @@ def list_pictures(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def is_picture(entry: os.DirEntry[str]) -> bool:
-    """By its ending, otherwise by its first bytes; only files are opened, never pipes or devices."""
-    return _is_file(entry) and (_ending(entry.name) in PICTURE_ENDINGS or _starts_like_a_picture(entry.path))
+    """By its ending, otherwise by its first bytes; only files are opened, never pipes or devices.
+
+    A link that leads nowhere counts by its ending: a picture is missing, and should be reported.
+    """
+    if not _is_file(entry):
+        return _ending(entry.name) in PICTURE_ENDINGS and entry.is_symlink() and not os.path.exists(entry.path)
+    return _ending(entry.name) in PICTURE_ENDINGS or _starts_like_a_picture(entry.path)
 
 
 def sniff(start: bytes) -> bool:
