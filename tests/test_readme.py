@@ -40,6 +40,14 @@ def test_the_python_code_of_the_readme_runs(newcomer, capsys):
     assert (newcomer / "model" / "config.json").exists()
 
 
+def test_the_python_code_of_the_guide_runs(newcomer):
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "pictures.md").read_text(), re.DOTALL)
+    space: dict[str, object] = {}
+    exec(compile(block, "pictures.md", "exec"), space)
+    assert space["table"].concepts == ("red", "green", "sky")
+    assert space["table"].scores.shape == (24, 3)
+
+
 def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
     from choqolate.cli import main
 

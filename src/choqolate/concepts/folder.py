@@ -120,7 +120,8 @@ class EmbeddingFolder:
         """All that is noted on files, in the shards and beside them."""
         seen: Seen = {}
         for table in self.images.shards(["digest", "path", *FileState._fields]):
-            seen |= _as_seen(table)
+            if "path" in table.column_names:
+                seen |= _as_seen(table)
         with suppress(OSError, pa.ArrowException, KeyError):  # without it files are read again, nothing is lost
             seen |= _as_seen(pq.read_table(self.path / FILES))
         return seen
