@@ -18,10 +18,8 @@ def newcomer(tmp_path, monkeypatch):
     """A folder as the README takes for granted: pictures, words, and a small model in place of the large one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CHOQOLATE_CACHE", str(tmp_path / "cache"))
-    for label in ("cat", "dog"):
-        write_album(tmp_path / "photos" / label, 12)
-    for path in (tmp_path / "photos" / "dog").iterdir():  # not the same pictures again
-        path.write_bytes(path.read_bytes() + label.encode())
+    for index, label in enumerate(("cat", "dog")):
+        write_album(tmp_path / "photos" / label, 12, first=12 * index)
     (tmp_path / "words.txt").write_text("sea | ocean\nriver\nforest\nwebbed feet\n")
     repository = tmp_path / "hub" / "models--openai--clip-vit-large-patch14-336"
     write_clip(repository / "snapshots" / ("0" * 40))

@@ -46,11 +46,11 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
-def write_album(folder: Path, n: int) -> list[str]:
-    """``n`` different pictures; returns their names."""
+def write_album(folder: Path, n: int, first: int = 0) -> list[str]:
+    """``n`` different pictures, counted from ``first``; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = [f"{index:04}.png" for index in range(n)]
-    for index, name in enumerate(names):
+    names = [f"{index:04}.png" for index in range(first, first + n)]
+    for index, name in enumerate(names, start=first):
         (folder / name).write_bytes(encoded(picture(index), "PNG", compress_level=1))
     return names
 

@@ -162,9 +162,19 @@ def test_a_stop_in_the_middle_keeps_what_is_done_and_ends_with_the_same_bits(tmp
         Embeddings.load(tmp_path / "stopped")
     resumed = Counting(backbone)
     found = embed(manifest, resumed, tmp_path / "stopped", workers=0, batch_size=50)
-    assert resumed.pictures == len(names) - SHARD_ROWS
+    assert resumed.pictures == len(names) - SHARD_ROWS - 100  # two batches of the second shard were written
     np.testing.assert_array_equal(found.vectors(), whole.vectors())
     assert found.digests == whole.digests
+
+
+def test_a_slow_encoder_writes_once_a_minute(tmp_path, backbone, monkeypatch):
+    names = write_album(tmp_path / "album", 40)
+    now = iter(range(0, 100_000, 35))
+    monkeypatch.setattr("choqolate.concepts.embedding.time.monotonic", lambda: next(now))
+    found = embed(Manifest(tmp_path / "album", names), backbone, tmp_path / "vectors", workers=0, batch_size=10)
+    sizes = [pq.read_metadata(path).num_rows for path in (tmp_path / "vectors" / "images").iterdir()]
+    assert sorted(sizes) == [20, 20]
+    assert len(found.vectors()) == 40
 
 
 def test_a_damaged_shard_is_set_aside_and_made_again(tmp_path, backbone):

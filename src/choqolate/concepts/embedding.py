@@ -22,7 +22,8 @@ from choqolate.manifest import Manifest
 from choqolate.progress import item_bar
 from choqolate.validation import check_choice, check_number
 
-SHARD_ROWS = 256  # what a kill can cost at most
+SHARD_ROWS = 256  # what a kill can cost at most,
+WRITE_SECONDS = 60  # or, where the encoder is slow, a minute and a batch
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def embed(
     """Encode every picture of a manifest that is not encoded yet.
 
     Vectors are kept by the content of the picture: a renamed file is found again, a changed one is encoded anew. They
-    are written in shards; a run that was killed goes on behind the last whole shard and ends with the same result.
+    are written in shards; a run that was killed goes on behind the last one and ends with the same result.
 
     Args:
         manifest: the pictures; or a folder or CSV file of them.
@@ -129,8 +130,11 @@ def embed(
         item_bar(len(manifest), "embedding", enabled=verbose and bool(waiting)) as advance,
     ):
         advance(len(manifest) - len(waiting))
-        for shard in _by_shard(waiting, prepared):
-            run.add(shard, backbone, batch_size, advance)
+        try:
+            for shard in _by_shard(waiting, prepared):
+                run.add(shard, backbone, batch_size, advance)
+        finally:
+            run.write()
     return run.finish(keep_rows=folder is not None)
 
 
@@ -145,6 +149,8 @@ class _Run:
         self.states: dict[int, FileState] = {}  # of the files that were read in this run
         self.started = time.time_ns()
         self.failures: dict[int, str] = {}
+        self.unwritten: dict[bytes, tuple[int, np.ndarray]] = {}  # row and vector of whole batches
+        self.written_at = time.monotonic()
         self.n_encoded = 0
 
     def recall(self, advance: Callable[[int], None]) -> None:
@@ -166,31 +172,44 @@ class _Run:
         self, shard: Iterable[tuple[int, Prepared]], backbone: Backbone, batch_size: int, advance: Callable[[int], None]
     ) -> None:
         """Encode what is new among the rows of one shard and write it."""
-        fresh: dict[bytes, int] = {}
-        vectors: list[np.ndarray] = []
-        batch: list[np.ndarray] = []
+        batch: dict[bytes, tuple[int, np.ndarray]] = {}
         for row, item in shard:
             if item.state is None:
                 self._fail(row, item.error)
                 advance(1)
                 continue
             self.digests[row], self.states[row] = item.digest, item.state
-            if item.pixels is None or item.digest in self.known or item.digest in fresh:
+            if item.pixels is None or item.digest in self.known or item.digest in batch:
                 advance(1)
                 continue
-            fresh[item.digest] = row
-            batch.append(item.pixels)
+            batch[item.digest] = row, item.pixels
             if len(batch) == batch_size:
-                vectors.append(backbone.encode_images(np.stack(batch)))
-                advance(len(batch))
-                batch = []
+                self._encode(batch, backbone, advance)
+                batch = {}
         if batch:
-            vectors.append(backbone.encode_images(np.stack(batch)))
-            advance(len(batch))
-        if fresh:
-            self.folder.add_images(list(fresh), np.concatenate(vectors), [self._file(row) for row in fresh.values()])
-            self.known.update(fresh)
-            self.n_encoded += len(fresh)
+            self._encode(batch, backbone, advance)
+        self.write()
+
+    def _encode(
+        self, batch: dict[bytes, tuple[int, np.ndarray]], backbone: Backbone, advance: Callable[[int], None]
+    ) -> None:
+        vectors = backbone.encode_images(np.stack([pixels for _, pixels in batch.values()]))
+        for vector, (digest, (row, _)) in zip(vectors, batch.items(), strict=True):
+            self.unwritten[digest] = row, vector
+        self.known.update(batch)
+        advance(len(batch))
+        if time.monotonic() - self.written_at > WRITE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is encoded: at the end of a shard, once a minute, and when the run is stopped."""
+        if self.unwritten:
+            vectors = np.stack([vector for _, vector in self.unwritten.values()])
+            files = [self._file(row) for row, _ in self.unwritten.values()]
+            self.folder.add_images(list(self.unwritten), vectors, files)
+            self.n_encoded += len(self.unwritten)
+            self.unwritten = {}
+        self.written_at = time.monotonic()
 
     def finish(self, *, keep_rows: bool) -> Embeddings:
         """Note which file holds what, and sum up."""
@@ -221,8 +240,8 @@ class _Run:
 def _by_shard(rows: list[int], prepared: Iterator[Prepared]) -> Iterator[Iterator[tuple[int, Prepared]]]:
     """Rows of each shard, which covers fixed positions in the manifest.
 
-    Batches do not cross its border, so a picture meets the same others in its batch whether the run was interrupted or
-    not, and its vector is the same bit for bit.
+    Batches do not cross its border, and whole batches are written, so a picture meets the same others in its batch
+    whether the run was interrupted or not, and its vector is the same bit for bit.
     """
     start = 0
     while start < len(rows):
