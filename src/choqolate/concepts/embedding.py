@@ -154,7 +154,7 @@ class _Run:
         self.n_encoded = 0
 
     def recall(self, advance: Callable[[int], None]) -> None:
-        """Recognise the files that have not changed since an earlier run by their size and times alone."""
+        """Recognise the files that have not changed since an earlier run without reading them."""
         seen = self.folder.seen_files()
         for row, file in enumerate(self.files):
             if row % SHARD_ROWS == 0:
