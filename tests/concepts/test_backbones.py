@@ -17,7 +17,7 @@ import choqolate as cq
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, TransformersBackbone, load_backbone
 from choqolate.concepts.openclip import transform_of
 from tests.concepts.pictures import flag, picture
-from tests.tiny import DIM, SIGLIP_LENGTH, write_clip
+from tests.tiny import DIM, SIGLIP_LENGTH, tiny_clip_config, write_clip
 
 TEXTS = ["sea", "a photo of sea", "long bill", "webbed feet, a forest"]
 
@@ -207,3 +207,15 @@ def test_pictures_in_memory_of_any_kind(clip_folder):
     np.testing.assert_array_equal(clear, expected)
     assert backbone.encode_pictures([flag().convert("L"), flag().convert("P")]).shape == (2, DIM)
     assert backbone.encode_pictures([]).shape == (0, DIM)
+
+
+def test_the_length_of_a_vector_is_that_of_the_projection(tmp_path):
+    config = tiny_clip_config()
+    config.projection_dim = 512  # what transformers takes where a config says nothing
+    folder = write_clip(tmp_path / "wide", config=config)
+    written = json.loads((folder / "config.json").read_text())
+    written.pop("projection_dim", None)
+    (folder / "config.json").write_text(json.dumps(written))
+    backbone = load_backbone(folder)
+    assert backbone.dim == 512
+    assert backbone.encode_pictures([flag()]).shape == backbone.encode_texts(["sea"]).shape == (1, 512)

@@ -41,11 +41,9 @@ class Checkpoint:
     @property
     def dim(self) -> int:
         """Length of an embedding."""
-        width = self.config.get("projection_dim") if not self.is_siglip else None
-        vision = self.config.get("vision_config") or {}
-        return int(
-            width or vision.get("projection_dim") or vision.get("hidden_size") or (768 if self.is_siglip else 512)
-        )
+        if self.is_siglip:  # it has no projection
+            return int((self.config.get("vision_config") or {}).get("hidden_size") or 768)
+        return int(self.config.get("projection_dim") or 512)
 
     @property
     def context_length(self) -> int:

@@ -97,9 +97,8 @@ class EmbeddingFolder:
             write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
             folder = cls.open(path)
             folder.check(backbone)
-        remove_stale(path)
-        folder.images.tidy()
-        folder.texts.tidy()
+        for place in (path, folder.images.folder, folder.texts.folder):
+            remove_stale(place)
         return folder
 
     def check(self, backbone: Backbone, *, precision: bool = True) -> None:

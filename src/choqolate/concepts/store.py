@@ -100,13 +100,9 @@ class VectorStore:
             )
         return result
 
-    def tidy(self) -> None:
-        """Remove what a killed process left half-written."""
-        remove_stale(self.folder)
-
 
 def remove_stale(folder: Path) -> None:
-    """Remove temporary files that nobody writes to any more."""
+    """Remove what a killed process left half-written: temporary files that nobody writes to any more."""
     for path in folder.glob(".*.tmp"):
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
