@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -116,6 +118,22 @@ def test_impact_is_exact_where_a_node_is_almost_one_concept(birds):
     with pytest.warns(cq.ChoqolateWarning, match=r"node 0 keeps 0\.00%"):
         by_removal = clf.remove_concepts("sea").score(X, y)
     assert clf.removal_impact(X, y).loc["sea", "accuracy"] == pytest.approx(by_removal)
+
+
+def test_what_an_edit_leaves_is_said_once_and_of_that_edit(birds, tmp_path):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
+    theta = clf.parameters_["nodes.theta"]
+    theta[0, 4, 4] = theta[1, 0, 0] = 40.0
+    clf._set_parameters(clf.parameters_)
+    with pytest.warns(cq.ChoqolateWarning, match=r"some nodes, now rescaled to one: node 0 keeps [\d.]+%$"):
+        edited = clf.remove_concepts("sea")
+    edited.save(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cq.load(tmp_path)
+        edited.remove_concepts("webbed feet", mode="impute")  # freezes, rescales nothing
+        edited.restore()
 
 
 def test_rescale_keeps_ratios_and_reports_what_went(birds):
