@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
 from choqolate.device import pick_device
 from choqolate.editing import Editing
 from choqolate.errors import ChoqolateError
+from choqolate.estimator import ConceptEstimator, check_seeds
 from choqolate.explain import LocalExplanation
 from choqolate.integral import Capacity
 from choqolate.integral.layer import INTERACTIONS, as_capacity, raw_shapes, training_bytes
@@ -28,18 +27,7 @@ from choqolate.model import ChoqolateNetwork, second_layer
 from choqolate.progress import epoch_bar
 from choqolate.removal import Nodes
 from choqolate.training import Objective, train
-from choqolate.validation import (
-    check_choice,
-    check_classes,
-    check_columns,
-    check_finite,
-    check_number,
-    check_ranges,
-    check_seed,
-    check_unique,
-    warn_blind,
-    warn_constant,
-)
+from choqolate.validation import check_choice, check_classes, check_number, check_unique, warn_blind, warn_constant
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -55,7 +43,7 @@ class _TrainingSet:
     weights: Tensor
 
 
-class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstimator):
+class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstimator):
     r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
 
     Scores are min-max scaled with the training range and clipped to [0, 1]. Training minimises Eq. (4) of the paper
@@ -155,25 +143,20 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChoqolateClassifier:
         """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
         data = self._prepare(X, y, sample_weight)
-        seed = self.random_state
-        if seed is None or isinstance(seed, np.random.RandomState):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        return self._train(data, [check_seed(seed)])[0]
+        return self._train(data, [self._seed()])[0]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> _TrainingSet:
         """Check parameters and data, and keep what scaling and names need."""
         self._check_parameters()
         X, y = self._validate(X, y)
+        self._name_inputs()
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         present = weights > 0
         X, y, weights = X[present], y[present], weights[present]
         self.classes_, targets = np.unique(y, return_inverse=True)
         check_classes(self.classes_)
         warn_blind(X.shape[1], self.n_nodes, len(self.classes_), self.bipolar)
-        self.score_min_, self.score_max_ = X.min(axis=0), X.max(axis=0)
-        check_ranges(self.score_min_, self.score_max_, self.concepts_)
-        constant = self.score_min_ == self.score_max_
-        warn_constant([name for name, still in zip(self.concepts_, constant, strict=True) if still])
+        warn_constant(self._fit_range(X))
         self.concept_means_ = np.average(self._scale(X), axis=0, weights=weights)
         self.label_shares_ = np.bincount(targets, weights, len(self.classes_)) / weights.sum()
         weights = weights * self._class_weights(y)[targets]
@@ -264,12 +247,6 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
         """Class probabilities ``(n, C)``: softmax of the class scores over the temperature."""
         return torch.from_numpy(self.class_scores(X)).div(self.temperature).softmax(1).numpy()
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class with the highest score, ``(n,)``."""
-        scores = self.class_scores(X)
-        predicted: np.ndarray = self.classes_[scores.argmax(axis=1)]
-        return predicted
-
     def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
         """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""
         check_choice("baseline", baseline, ("zero", "mean"))
@@ -309,26 +286,13 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
     def _check_parameters(self) -> None:
         if self.n_nodes is not None:
             check_number("n_nodes", self.n_nodes, minimum=1, whole=True)
-        for name in ("epochs", "batch_size", "rank"):
-            check_number(name, getattr(self, name), minimum=1, whole=True)
-        for name in ("temperature", "learning_rate"):
-            check_number(name, getattr(self, name), minimum=0, strict=True)
+        self._check_loop_parameters()
+        check_number("rank", self.rank, minimum=1, whole=True)
+        check_number("temperature", self.temperature, minimum=0, strict=True)
         check_number("l1", self.l1, minimum=0)
         check_choice("interactions", self.interactions, INTERACTIONS)
         check_choice("l1_on", self.l1_on, ("first", "all"))
         check_choice("dtype", self.dtype, tuple(DTYPES))
-        if not isinstance(self.device, str):
-            raise ChoqolateError(f"expected device to be text such as 'auto', 'cpu' or 'cuda:0', got {self.device!r}")
-
-    def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        check_columns(X)
-        columns = getattr(X, "columns", None)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
-        check_classification_targets(y)
-        self.concepts_ = [f"x{j}" for j in range(X.shape[1])] if columns is None else [str(name) for name in columns]
-        self._name_inputs()
-        check_finite(X, self.concepts_)
-        return X, y
 
     def _name_inputs(self) -> None:
         absences = [f"not {name}" for name in self.concepts_] if self.bipolar else []
@@ -337,16 +301,7 @@ class ChoqolateClassifier(Editing, ClassifierMixin, TransformerMixin, BaseEstima
 
     def _inputs(self, X: Any) -> Tensor:
         """Raw scores to inputs of the first layer, ``(n, M)`` or ``(n, 2M)``, float64."""
-        check_is_fitted(self)
-        check_columns(X)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        check_finite(X, self.concepts_)
-        return self._as_inputs(self._scale(X))
-
-    def _scale(self, X: np.ndarray) -> np.ndarray:
-        extent = self.score_max_ - self.score_min_
-        scaled = (X - self.score_min_) / np.where(extent > 0, extent, 1.0)
-        return np.where(extent > 0, np.clip(scaled, 0.0, 1.0), 0.0)
+        return self._as_inputs(self._scaled(X))
 
     def _as_inputs(self, z: np.ndarray) -> Tensor:
         return torch.from_numpy(np.concatenate([z, 1 - z], axis=1) if self.bipolar else np.ascontiguousarray(z))
@@ -372,13 +327,7 @@ def fit_runs(
     >>> [run.random_state for run in runs]
     [0, 1, 2]
     """
-    if not isinstance(seeds, Iterable):
-        raise ChoqolateError(f"expected seeds to be several, such as range(20), got {seeds!r}")
-    seeds = [check_seed(seed) for seed in seeds]
-    if not seeds:
-        raise ChoqolateError("expected at least one seed, got none")
-    if "random_state" in parameters:
-        raise ChoqolateError("fit_runs takes the random states of its runs as seeds=..., not random_state")
+    seeds = check_seeds(seeds, parameters)
     prototype = ChoqolateClassifier(**parameters)
     data = prototype._prepare(X, y, sample_weight)
     together = _runs_at_once(prototype, data.inputs.shape[1])

@@ -11,19 +11,35 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
-from choqolate.classifier import ChoqolateClassifier
+from choqolate.classifier import ChoqolateClassifier, fit_runs
 from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.manifest import SPLITS
 from choqolate.validation import check_choice, find_concepts, listed
 
 _SAMPLE = 64  # training rows that a model recognises
+
+
+class ConceptModel(Protocol):
+    """What is measured: a fitted estimator over named concepts, a :class:`ChoqolateClassifier` or a baseline.
+
+    ``node_attributions_`` has one row a node and one column a concept; of a ``bipolar`` model, as many again for their
+    absences. A model with ``feature_names_in_`` is handed a DataFrame.
+    """
+
+    classes_: np.ndarray
+    concepts_: list[str]
+    node_attributions_: np.ndarray
+    provenance_: dict[str, Any]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels ``(n,)`` of raw scores ``X (n, M)``."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +106,31 @@ def fit_scores(
     >>> result.rows, result.chosen, result.accuracy > 0.8
     (30, 'test rows of the split that was made for training', True)
     """
+    rows, provenance = _training_part(table, leave_out)
+    model = ChoqolateClassifier(**parameters).fit(rows.frame, rows.labels)
+    model.provenance_ = provenance
+    return model
+
+
+def fit_scores_runs(
+    table: ConceptScores | str | PathLike[str],
+    seeds: Iterable[int],
+    *,
+    leave_out: Iterable[str] = (),
+    **parameters: Any,
+) -> list[ChoqolateClassifier]:
+    """What :func:`fit_scores` does, once for each seed, side by side: see :func:`choqolate.fit_runs`."""
+    rows, provenance = _training_part(table, leave_out)
+    runs = fit_runs(rows.frame, rows.labels, seeds, **parameters)
+    for run in runs:
+        run.provenance_ = copy.deepcopy(provenance)
+    return runs
+
+
+def _training_part(
+    table: ConceptScores | str | PathLike[str], leave_out: Iterable[str]
+) -> tuple[ConceptScores, dict[str, Any]]:
+    """The rows and concepts to train on, and where they come from."""
     if isinstance(table, str | PathLike):
         table = ConceptScores.load(Path(table))
     if not len(table):
@@ -97,7 +138,7 @@ def fit_scores(
     left_out = list(dict.fromkeys(leave_out))
     known = table.labelled()
     if len(known) < len(table):
-        _warn(f"{len(table) - len(known):,} of {len(table):,} rows have no label: left out", stacklevel=3)
+        _warn(f"{len(table) - len(known):,} of {len(table):,} rows have no label: left out")
     rows = table.with_split().part("train").labelled()
     if left_out:
         find_concepts(left_out, table.concepts, known="this table has")
@@ -105,7 +146,6 @@ def fit_scores(
         if not kept:
             raise ChoqolateError("expected concepts to train on, all of them are left out")
         rows = rows.select(kept)
-    model = ChoqolateClassifier(**parameters).fit(rows.frame, rows.labels)
     split = "made" if table.split is None else "given"
     sample = _row_keys(rows.take(_spread(len(rows), _SAMPLE)))
     data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows), "sample": sample}
@@ -114,11 +154,10 @@ def fit_scores(
     provenance["data"] = _section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
     if rows.spurious:
         provenance["vocabulary"] = _section(provenance, "vocabulary") | {"spurious": list(rows.spurious)}
-    model.provenance_ = provenance
-    return model
+    return rows, provenance
 
 
-def held_out(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScores, str]:
+def held_out(model: ConceptModel, table: ConceptScores) -> tuple[ConceptScores, str]:
     """The labelled rows to evaluate a model on, and how they were chosen, in words.
 
     The test rows of the table, else its val rows; without a split the test rows of the split that was made for
@@ -141,7 +180,7 @@ def has_held_out(table: ConceptScores) -> bool:
     return split is not None and bool(((split == "test") | (split == "val")).any())
 
 
-def training_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores:
+def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     """The rows of a table to recalibrate on: those for training if it has some, else all. Labels are not needed."""
     if table.split is None and _trained_on(model, table):
         table = table.with_split()
@@ -149,7 +188,7 @@ def training_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptSc
     return table.part("train") if has_some else table
 
 
-def spurious_concepts(model: ChoqolateClassifier, *tables: ConceptScores) -> list[str]:
+def spurious_concepts(model: ConceptModel, *tables: ConceptScores) -> list[str]:
     """Those of the model's concepts that a table or the model's provenance marks as spurious, in the model's order."""
     marked = {name for table in tables for name in table.spurious}
     known = _section(model.provenance_, "vocabulary").get("spurious")
@@ -157,7 +196,7 @@ def spurious_concepts(model: ChoqolateClassifier, *tables: ConceptScores) -> lis
     return [name for name in model.concepts_ if name in marked]
 
 
-def inputs(model: ChoqolateClassifier, table: ConceptScores) -> Any:
+def inputs(model: ConceptModel, table: ConceptScores) -> Any:
     """Scores for the model's methods, the columns found by name.
 
     Raises:
@@ -173,11 +212,11 @@ def inputs(model: ChoqolateClassifier, table: ConceptScores) -> Any:
     return chosen.frame if hasattr(model, "feature_names_in_") else chosen.scores
 
 
-def evaluate(model: ChoqolateClassifier, table: ConceptScores, split: str | None = None) -> Evaluation:
+def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None) -> Evaluation:
     """Measure a model on a table of scores; columns are matched by name.
 
     Args:
-        model: a fitted classifier.
+        model: a fitted classifier, ours or a baseline.
         table: scores with labels.
         split: ``"train"``, ``"val"``, ``"test"`` or ``"all"``; by default as :func:`held_out` chooses.
 
@@ -219,7 +258,7 @@ def evaluate(model: ChoqolateClassifier, table: ConceptScores, split: str | None
     )
 
 
-def _part(model: ChoqolateClassifier, table: ConceptScores, split: str) -> tuple[ConceptScores, str]:
+def _part(model: ConceptModel, table: ConceptScores, split: str) -> tuple[ConceptScores, str]:
     check_choice("split", split, (*SPLITS, "all"))
     if split == "all":
         return table.labelled(), "all labelled rows"
@@ -233,7 +272,7 @@ def _part(model: ChoqolateClassifier, table: ConceptScores, split: str) -> tuple
     return table.with_split().part(split), f"{split} rows of the split that was made for training"
 
 
-def _trained_on(model: ChoqolateClassifier, table: ConceptScores) -> bool:
+def _trained_on(model: ConceptModel, table: ConceptScores) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
     data = _section(model.provenance_, "data")
     return data.get("split") == "made" and data.get("fingerprint") == table.fingerprint
@@ -249,14 +288,15 @@ def _by_group(
     return metrics.group_accuracies(*zip(*rows, strict=True)), {group: sizes[group] for group in sorted(sizes)}
 
 
-def _coherence(model: ChoqolateClassifier, scores: np.ndarray) -> float:
+def _coherence(model: ConceptModel, scores: np.ndarray) -> float:
     if len(scores) < 2:
         return math.nan
-    correlation = metrics.concept_correlation(np.hstack([scores, -scores]) if model.bipolar else scores)
+    bipolar = getattr(model, "bipolar", False)
+    correlation = metrics.concept_correlation(np.hstack([scores, -scores]) if bipolar else scores)
     return metrics.mean_over_nodes(metrics.node_coherence(model.node_attributions_, correlation)).mean
 
 
-def _warn_of_another_source(model: ChoqolateClassifier, table: ConceptScores) -> None:
+def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
     """A model reads scores of the backbone and the prompts that it was trained on; others only look alike."""
     sources = (model.provenance_, table.provenance)
     ours, theirs = (_section(source, "backbone") for source in sources)
@@ -274,7 +314,7 @@ def _warn_of_another_source(model: ChoqolateClassifier, table: ConceptScores) ->
             _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
 
 
-def _warn_of_training_rows(model: ChoqolateClassifier, rows: ConceptScores) -> None:
+def _warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
     """Rows that were trained on say nothing about new pictures; a sample of them is known by their scores."""
     sample = _section(model.provenance_, "data").get("sample")
     if not isinstance(sample, list) or not sample:

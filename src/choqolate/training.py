@@ -16,7 +16,7 @@ from choqolate.integral.factored import SortedInputs, sort_inputs
 from choqolate.model import ChoqolateNetwork
 
 # One stream of batches for every run of every model: runs that see the same batches can share their features.
-_BATCH_ORDER_SEED = 0
+BATCH_ORDER_SEED = 0
 _PRESORT_BYTES = 1 << 30
 
 
@@ -99,7 +99,7 @@ def train(
     """
     n_rows, n_runs = len(inputs), len(network.seeds)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
-    order = torch.Generator().manual_seed(_BATCH_ORDER_SEED)
+    order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
     presorted = _presort(network, inputs)
     histories = [History() for _ in range(n_runs)]
     for epoch in range(epochs):

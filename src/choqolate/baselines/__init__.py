@@ -1,0 +1,5 @@
+"""Other methods over the same concept scores, behind the interface of :class:`~choqolate.ChoqolateClassifier`."""
+
+from choqolate.baselines.linear import LinearBottleneck, fit_linear_runs
+
+__all__ = ["LinearBottleneck", "fit_linear_runs"]
