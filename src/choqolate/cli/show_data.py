@@ -40,7 +40,7 @@ def show_dataset(dataset: Dataset) -> None:
     """One data set: what a copy looks like, where to get it, its words."""
     console = open_console()
     console.print(Text(dataset.title, style="bold"))
-    console.print(Text(f"published at {dataset.published}"), soft_wrap=True)
+    console.print(Text(dataset.origin), soft_wrap=True)
     layout = "\n".join(f"  {line}" for line in dataset.layout.splitlines())
     console.print(Text(f"\nexpected files\n{layout}"), soft_wrap=True)
     if dataset.options:

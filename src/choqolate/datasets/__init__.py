@@ -1,4 +1,4 @@
-"""Readers: the data sets of the paper, folders of pictures, CSV files; each yields a manifest.
+"""Readers: the data sets of the paper, bird scenes, folders of pictures, CSV files; each yields a manifest.
 
 Nothing here downloads anything. A reader takes the user's own copy in the layout that it is published in.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from choqolate.datasets.base import Dataset
+from choqolate.datasets.birds import BIRDS
 from choqolate.datasets.cats_dogs_cars import CATS_DOGS_CARS
 from choqolate.datasets.celeba import CELEBA
 from choqolate.datasets.check import CopyCheck, check_copy
@@ -24,7 +25,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.manifest import Manifest
 
 DATASETS: dict[str, Dataset] = {
-    dataset.name: dataset for dataset in (CATS_DOGS_CARS, MONUMAI, COCO, CUB, WATERBIRDS, CELEBA)
+    dataset.name: dataset for dataset in (CATS_DOGS_CARS, MONUMAI, COCO, CUB, WATERBIRDS, CELEBA, BIRDS)
 }
 
 __all__ = [

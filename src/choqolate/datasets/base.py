@@ -25,7 +25,7 @@ class Dataset:
         name: the short name, as on the command line.
         title: the name as people write it.
         n_classes: how many classes there are.
-        published: where to get it.
+        published: the address where to get it; or, in words, how it is made.
         layout: the files that a copy has, as a small tree.
         split: where train and test come from, in a few words.
         groups: what a group is, in a few words; empty if there are none.
@@ -45,6 +45,11 @@ class Dataset:
     split: str
     groups: str
     reader: Callable[..., Manifest]
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        return f"published at {self.published}" if "://" in self.published else self.published
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -101,7 +106,7 @@ class Dataset:
         if not folder.is_dir():
             came = f"{folder} is a file" if folder.exists() else f"there is no {folder}"
             raise ChoqolateError(
-                f"expected the folder of a copy of {self.title}, {came}; the data set is published at {self.published}"
+                f"expected the folder of a copy of {self.title}, {came}; the data set is {self.origin}"
             )
         return self.reader(folder, **options)
 

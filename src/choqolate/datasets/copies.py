@@ -45,7 +45,7 @@ def not_found(
     """The error for a folder that holds no copy."""
     return ChoqolateError(
         f"expected a copy of {dataset.title}: looked for {', '.join(wanted)} in {root} and {below}"
-        f"{lacks or ', found none of them'}; the data set is published at {dataset.published}"
+        f"{lacks or ', found none of them'}; the data set is {dataset.origin}"
     )
 
 

@@ -1,0 +1,165 @@
+"""The data set of bird scenes: drawn into a folder, and read from there like any other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from choqolate.datasets.base import Dataset
+from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sample_scenes
+from choqolate.datasets.birds.scenes import write_scenes
+from choqolate.datasets.copies import find_copy
+from choqolate.datasets.tables import read_columns, read_csv
+from choqolate.errors import ChoqolateError
+from choqolate.files import check_parent, sync_folder, write_bytes
+from choqolate.manifest import SPLITS, Manifest
+from choqolate.validation import check_choice, check_number
+
+INDEX = "birds.csv"
+N_PICTURES = 6_000
+AGREEMENT = 0.95  # of place and class, in training and validation
+SHARES = {"train": 0.6, "val": 0.1, "test": 0.3}
+_COLUMNS = ("path", "label", "split", "group")
+_FEWEST = 40  # with fewer pictures, some group would have none
+
+
+def render_birds(
+    folder: str | os.PathLike[str],
+    n: int = N_PICTURES,
+    *,
+    agreement: float = AGREEMENT,
+    seed: int = 0,
+    parts: Sequence[str] = SPLITS,
+    workers: int | None = None,
+    verbose: bool = False,
+) -> Manifest:
+    """Draw the data set into a folder: ``split/class/number.jpg``, and ``birds.csv`` with all that is known of each.
+
+    60 % of the pictures are for training, 10 % for validation, 30 % for testing. Place and class agree in a given share
+    of those for training and validation, and in half of those for testing. The same arguments give the same pictures;
+    another agreement gives the same birds before other places.
+
+    Args:
+        folder: new, empty, or with such a data set, which is replaced.
+        n: number of pictures, of all parts.
+        agreement: share of the birds for training that are where their class lives.
+        seed: everything is drawn from this.
+        parts: draw only these of train, val and test.
+        workers: number of processes; by default one for each core.
+        verbose: show a progress bar (on a terminal).
+
+    Raises:
+        ChoqolateError: if the folder holds other things.
+
+    >>> import tempfile
+    >>> rows = render_birds(Path(tempfile.mkdtemp()) / "birds", 40)
+    >>> [int((rows.split == part).sum()) for part in ("train", "val", "test")]
+    [24, 4, 12]
+    """
+    check_number("n", n, minimum=_FEWEST, whole=True)
+    if not 0 <= agreement <= 1:
+        raise ChoqolateError(f"expected agreement to be a share between 0 and 1, got {agreement!r}")
+    for part in parts:
+        check_choice("parts", part, SPLITS)
+    target = Path(folder)
+    _check_target(target)
+    sampled = {part: _sample(part, n, agreement, seed) for part in SPLITS if part in parts}
+    with _replacing_folder(target) as temporary:
+        paths: list[str] = []
+        for part, scenes in sampled.items():
+            for label in CLASSES:
+                (temporary / part / label).mkdir(parents=True)
+            paths += [f"{part}/{label}/{row:05d}.jpg" for row, label in enumerate(scenes.labels)]
+        split = [part for part, scenes in sampled.items() for _ in range(len(scenes))]
+        joined = _joined(list(sampled.values()))
+        write_scenes(joined, [temporary / path for path in paths], workers=workers, verbose=verbose)
+        write_bytes(temporary / INDEX, _index(joined, paths, split))
+    return read(target)
+
+
+def read(root: Path) -> Manifest:
+    """The rows of a folder of bird scenes.
+
+    Args:
+        root: the folder with birds.csv, or the one that it lies in.
+    """
+    folder = find_copy(BIRDS, root, [INDEX], lambda place, name: (place / name).is_file())
+    return replace(read_csv(folder / INDEX), source=BIRDS.name, classes=CLASSES)
+
+
+def read_truth(root: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """What each picture of a folder of bird scenes shows: the value of every attribute, in the order of the rows."""
+    folder = find_copy(BIRDS, Path(root), [INDEX], lambda place, name: (place / name).is_file())
+    table = read_columns(folder / INDEX, {name: (name,) for name in ATTRIBUTES}, required=tuple(ATTRIBUTES))
+    return {name: np.array(cells, dtype=object) for name, cells in table.cells.items()}
+
+
+def _sample(part: str, n: int, agreement: float, seed: int) -> Scenes:
+    count = n - sum(round(SHARES[other] * n) for other in SPLITS[1:]) if part == "train" else round(SHARES[part] * n)
+    return sample_scenes(count, 0.5 if part == "test" else agreement, seed=[seed, SPLITS.index(part)])
+
+
+def _joined(parts: Sequence[Scenes]) -> Scenes:
+    first, *others = parts
+    for other in others:
+        first = first.join(other)
+    return first
+
+
+def _index(scenes: Scenes, paths: Sequence[str], split: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_COLUMNS, *ATTRIBUTES])
+    known = [paths, scenes.labels, split, scenes.groups, *(scenes.values[name] for name in ATTRIBUTES)]
+    writer.writerows(zip(*known, strict=True))
+    return text.getvalue().encode()
+
+
+def _check_target(target: Path) -> None:
+    """A folder of pictures of ours may be replaced, nothing else."""
+    check_parent(target)
+    if target.exists() and not target.is_dir():
+        raise ChoqolateError(f"expected a folder for the pictures, {target} is a file: choose another name")
+    if target.is_dir() and any(target.iterdir()) and not (target / INDEX).is_file():
+        raise ChoqolateError(
+            f"expected an empty or new folder for the pictures, {target} holds other things: choose another"
+        )
+
+
+@contextmanager
+def _replacing_folder(target: Path) -> Iterator[Path]:
+    """A new folder to fill; it takes the target's name when the block ends without an error."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+        sync_folder(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+BIRDS = Dataset(
+    name="birds",
+    title="Bird scenes",
+    n_classes=len(CLASSES),
+    published="drawn by choqolate demo",
+    layout=f"""\
+images/
+    {INDEX}
+    train/landbird/00000.jpg""",
+    split="made with the pictures",
+    groups="bird and background",
+    reader=read,
+)
