@@ -6,14 +6,14 @@ BIN     := .venv/bin
 STAMP   := .venv/.setup-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test lint bench mini clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with the package and its development tools (once)
 
-demo: $(STAMP) ## train, explain and correct a small model on the breast-cancer data
+demo: $(STAMP) ## do the whole job on drawn birds: pictures, scores, model, correction
 	@$(BIN)/choqolate demo
 
 test: $(STAMP) ## run the whole test suite, doctests included
@@ -26,6 +26,9 @@ lint: $(STAMP) ## check style (ruff) and types (mypy)
 
 bench: $(STAMP) ## measure speed and memory
 	@$(BIN)/python benchmarks/bench.py
+
+mini: $(STAMP) ## train the small encoder that comes with the package anew (about ten minutes)
+	@$(BIN)/python tools/train_mini.py
 
 clean: ## remove caches, builds and the demo's output; .venv stays
 	@rm -rf build dist choqolate-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -191,13 +191,18 @@ def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", 
 
     Args:
         name: a hub name (``"openai/clip-vit-base-patch32"``, ``"google/siglip-base-patch16-224"``), a folder with a
-            CLIP or SigLIP checkpoint, or ``"open_clip:ViT-B-32/laion2b_s34b_b79k"`` if open_clip is installed.
+            CLIP or SigLIP checkpoint, ``"open_clip:ViT-B-32/laion2b_s34b_b79k"`` if open_clip is installed, or
+            ``"mini"``, the small encoder of drawn birds that comes with the package.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
         precision: ``"auto"`` (half on a GPU, float32 elsewhere), ``"float32"``, ``"float16"`` or ``"bfloat16"``.
 
     Raises:
         ChoqolateError: if there are no such weights here and none can be downloaded.
     """
+    if str(name) == "mini":
+        from choqolate.concepts.mini import MiniBackbone
+
+        return MiniBackbone(device=device, precision=precision)
     if str(name).startswith("open_clip:"):
         from choqolate.concepts.openclip import OpenClipBackbone
 

@@ -59,8 +59,8 @@ def find_checkpoint(name: str) -> Checkpoint:
         return _read(str(folder.resolve()), folder.resolve())
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or name.startswith((".", "~")):
         raise ChoqolateError(
-            f"expected a folder with a CLIP or SigLIP checkpoint, or a hub name such as openai/clip-vit-base-patch32, "
-            f"got {name!r}: there is no such folder"
+            "expected a folder with a CLIP or SigLIP checkpoint, a hub name such as openai/clip-vit-base-patch32, or "
+            f"mini, got {name!r}: there is no such folder"
         )
     return _read(name, _download(name))
 
@@ -173,7 +173,8 @@ def _download(name: str) -> Path:
                 return folder
     raise ChoqolateError(
         f"the weights of {name} are not on this machine and cannot be downloaded now: where there is a network run "
-        f"`hf download {name} --local-dir FOLDER`, bring FOLDER here and pass it as the backbone"
+        f"`hf download {name} --local-dir FOLDER`, bring FOLDER here and pass it as the backbone; to try things out on "
+        "drawn birds, --backbone mini and `choqolate demo` need no download"
     )
 
 

@@ -1,0 +1,153 @@
+"""The encoder that comes with the package sees what its words say, and says what it never saw."""
+
+from __future__ import annotations
+
+import socket
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.metrics import roc_auc_score
+
+import choqolate as cq
+from choqolate.concepts.mini import FILLERS, MiniBackbone, features, phrases
+from choqolate.datasets.birds import BIRDS, FAMILIES, sample_scenes, truth
+from choqolate.datasets.birds.scenes import draw_pixels, draw_scene
+from choqolate.errors import ChoqolateError
+
+SEED = 77  # neither of the data set nor of the encoder's training
+
+
+@pytest.fixture(scope="module")
+def mini() -> MiniBackbone:
+    return cq.load_backbone("mini")
+
+
+@pytest.fixture(scope="module")
+def unseen(mini):
+    """Scenes that the encoder was not trained on, place independent of class, and their vectors."""
+    scenes = sample_scenes(1_500, agreement=0.5, seed=SEED)
+    return scenes, mini.encode_images(draw_pixels(scenes, 64, workers=1))
+
+
+def test_every_concept_of_the_vocabulary_is_seen(mini, unseen):
+    scenes, vectors = unseen
+    scores = vectors @ mini.encode_texts(BIRDS.concepts).T
+    areas = {word: roc_auc_score(truth(word, scenes), scores[:, j]) for j, word in enumerate(BIRDS.concepts)}
+    assert {word: area for word, area in areas.items() if area < 0.9} == {}
+    assert np.mean(list(areas.values())) > 0.96
+
+
+def test_words_for_the_same_thing_have_correlated_scores(mini, unseen):
+    _, vectors = unseen
+    report = cq.check_redundancy(vectors @ mini.encode_texts(BIRDS.concepts).T, BIRDS.concepts)
+    assert report.doubtful is None
+    assert report.partnered > 0.9
+    place = {word: j for j, word in enumerate(BIRDS.concepts)}
+    for family in FAMILIES:
+        known = [place[word] for word in family.words if word in place]
+        within = report.correlation[np.ix_(known, known)]
+        assert (within > 0.6).all(), family.words
+
+
+def test_the_place_does_not_tell_the_class_in_the_scores_of_the_bird(mini, unseen):
+    """Pretraining saw places independent of classes: a bird's words hardly depend on the side behind it."""
+    scenes, vectors = unseen
+    scores = vectors @ mini.encode_texts(BIRDS.core).T
+    on_water = np.char.endswith(scenes.groups.astype(str), "water")
+    waterbird = scenes.labels == "waterbird"
+    for label in (True, False):
+        rows = scores[waterbird == label]
+        side = on_water[waterbird == label]
+        gap = np.abs(rows[side].mean(0) - rows[~side].mean(0)) / rows.std(0)
+        assert gap.max() < 0.5
+
+
+def test_files_and_pictures_in_memory_are_encoded_alike(mini, tmp_path):
+    scenes = sample_scenes(4, agreement=0.5, seed=SEED)
+    pictures = [draw_scene(scenes.scene(row), scenes.seeds[row]) for row in range(4)]
+    for row, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{row}.png")
+    encoded = cq.embed(tmp_path, mini, tmp_path / "embeddings")
+    assert np.allclose(encoded.vectors(), mini.encode_pictures(pictures), atol=1e-6)
+    assert mini.encode_pictures([Image.new("L", (300, 200), 90)]).shape == (1, mini.dim)
+
+
+def test_a_folder_of_its_vectors_finds_it_again_by_name(mini, tmp_path):
+    scenes = sample_scenes(3, agreement=0.5, seed=SEED)
+    for row in range(3):
+        draw_scene(scenes.scene(row), scenes.seeds[row]).save(tmp_path / f"{row}.png")
+    cq.embed(tmp_path, mini, tmp_path / "embeddings")
+    table = cq.score(cq.Embeddings.load(tmp_path / "embeddings"), ["sea", "webbed feet"])
+    assert table.provenance["backbone"]["name"] == "mini"
+    assert table.provenance["backbone"]["identity"] == mini.identity
+
+
+def test_unknown_words_are_named_with_the_known_ones(mini):
+    with pytest.raises(ChoqolateError) as caught:
+        mini.encode_texts(["webbed feet", "a photo of a Zeppelin over Graz", "sea"])
+    message = str(caught.value)
+    assert "never saw 'zeppelin', 'over', 'graz'" in message
+    assert all(word in message for word in BIRDS.concepts)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a photo of the", "!?"])
+def test_texts_without_a_word_are_refused(mini, text):
+    with pytest.raises(ChoqolateError, match="never saw"):
+        mini.encode_texts([text])
+
+
+@pytest.mark.parametrize("label", BIRDS.classes)
+def test_the_classes_are_no_words_of_its_captions(mini, label):
+    with pytest.raises(ChoqolateError, match=label):
+        mini.encode_texts([label])
+
+
+def test_prompts_capitals_and_punctuation_change_nothing(mini):
+    plain, *others = mini.encode_texts(["webbed feet", "Webbed  FEET", "a photo of a bird with webbed feet."])
+    for other in others:
+        assert np.allclose(plain, other, atol=1e-6)
+
+
+def test_an_unseen_pair_of_known_words_is_read_as_its_words(mini):
+    """ "spotted sea" has no vector of its own: chance buckets of the hash do not count."""
+    one, other = mini.encode_texts(["spotted sea", "spotted, sea"])
+    assert np.allclose(one, other, atol=1e-6)
+
+
+def test_phrases_end_at_fillers_and_punctuation():
+    assert phrases("long neck and short legs; the sea-side") == [("long", "neck"), ("short", "legs"), ("sea-side",)]
+    assert phrases(" ".join(sorted(FILLERS))) == []
+    assert len(features("long neck")) == 3  # two words and a pair
+    assert len(features("long, neck")) == 2
+
+
+def test_weights_are_small_and_in_half_precision():
+    from safetensors.numpy import load
+
+    content = files("choqolate.concepts").joinpath("mini.safetensors").read_bytes()
+    assert len(content) < 3_000_000
+    weights = load(content)
+    kinds = {str(weight.dtype) for name, weight in weights.items() if "num_batches" not in name}
+    assert kinds == {"float16"}
+    assert sum(weight.size for weight in weights.values()) < 800_000
+
+
+def test_no_network_is_asked(monkeypatch, tmp_path):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("asked for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    scenes = sample_scenes(12, agreement=0.5, seed=SEED)
+    for row in range(12):
+        draw_scene(scenes.scene(row), scenes.seeds[row]).save(tmp_path / f"{row}.png")
+    backbone = cq.load_backbone("mini")
+    assert cq.score(cq.embed(tmp_path, backbone, tmp_path / "vectors"), ["sea"], backbone).scores.shape == (12, 1)
+
+
+def test_the_way_without_a_network_is_named_where_it_is_missed(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ChoqolateError, match="--backbone mini"):
+        cq.load_backbone("nobody/clip-that-is-not-here")
