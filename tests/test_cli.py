@@ -23,8 +23,8 @@ def test_help_names_the_commands_and_gives_an_example():
     assert choqolate("--version").stdout == f"choqolate {cq.__version__}\n"
 
 
-def test_demo_trains_reads_corrects_and_saves(tmp_path):
-    done = choqolate("demo", cwd=tmp_path)
+def test_demo_on_a_table_trains_reads_corrects_and_saves(tmp_path):
+    done = choqolate("demo", "--data", "breast-cancer", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for word in ("accuracy", "Attribution Gini", "Node Coherence", "Removing", "rescale", "canonical", "impute"):
@@ -37,8 +37,9 @@ def test_demo_trains_reads_corrects_and_saves(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["demo", "--data", "moon"], "choqolate: expected --data breast-cancer, got 'moon'"),
-        (["demo", "-o", "taken"], "taken"),
+        (["demo", "--data", "moon"], "'moon' is not one of 'birds', 'breast-cancer'"),
+        (["demo", "-o", "taken"], "taken is a file"),
+        (["demo", "--images", "3"], "expected n_pictures to be a whole number of at least 40, got 3"),
         (["demo", "--nothing"], "No such option"),
         (["walk"], "No such command"),
     ],
@@ -52,7 +53,7 @@ def test_mistakes_end_with_one_line_and_exit_code_2(tmp_path, arguments, message
 
 
 def test_debug_shows_the_traceback(tmp_path):
-    for arguments in (["--debug", "demo", "--data", "moon"], ["demo", "--data", "moon", "--debug"]):
+    for arguments in (["--debug", "demo", "--images", "3"], ["demo", "--images", "3", "--debug"]):
         done = choqolate(*arguments, cwd=tmp_path)
         assert done.returncode != 0
         assert "Traceback" in done.stderr

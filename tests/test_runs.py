@@ -35,6 +35,20 @@ def test_a_run_is_the_same_alone_and_in_company(options):
     assert not np.allclose(together[0].node_attributions_, together[1].node_attributions_, atol=1e-3)
 
 
+def test_runs_at_several_temperatures_are_the_same_as_alone():
+    X, y, _ = bird_scores(150)
+    shared = {"epochs": 12, "batch_size": 64, "dtype": "float64"}
+    together = cq.fit_runs(X, y, seeds=[5, 2], temperatures=[0.005, 0.1], **shared)
+    wanted = [(0.005, 5), (0.005, 2), (0.1, 5), (0.1, 2)]
+    assert [(run.temperature, run.random_state) for run in together] == wanted
+    for run, (temperature, seed) in zip(together, wanted, strict=True):
+        solo = cq.ChoqolateClassifier(temperature=temperature, random_state=seed, **shared).fit(X, y)
+        np.testing.assert_allclose(run.node_attributions_, solo.node_attributions_, atol=1e-9)
+        np.testing.assert_allclose(run.predict_proba(X), solo.predict_proba(X), atol=1e-7)
+        np.testing.assert_allclose(run.history_["loss"], solo.history_["loss"], atol=1e-9)
+    assert not np.allclose(together[0].node_attributions_, together[2].node_attributions_, atol=1e-3)
+
+
 def test_runs_that_do_not_fit_together_are_trained_in_turns(monkeypatch):
     X, y, _ = bird_scores(100)
     expected = cq.fit_runs(X, y, seeds=range(3), epochs=3, dtype="float64")
@@ -55,6 +69,12 @@ def test_runs_are_classifiers_of_their_own():
 
 def test_wrong_calls():
     X, y, _ = bird_scores(20)
+    with pytest.raises(cq.ChoqolateError, match=r"got both: leave one out"):
+        cq.fit_runs(X, y, seeds=[1], temperature=0.1, temperatures=[0.1])
+    with pytest.raises(cq.ChoqolateError, match="at least one temperature"):
+        cq.fit_runs(X, y, seeds=[1], temperatures=[])
+    with pytest.raises(cq.ChoqolateError, match="expected temperatures to be a number above 0, got 0"):
+        cq.fit_runs(X, y, seeds=[1], temperatures=[0.1, 0])
     with pytest.raises(cq.ChoqolateError, match="at least one seed"):
         cq.fit_runs(X, y, seeds=[])
     with pytest.raises(cq.ChoqolateError, match=r"such as range\(20\), got 5"):

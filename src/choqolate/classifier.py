@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+
+
+class _Run(NamedTuple):
+    seed: int
+    temperature: float
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, Transforme
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChoqolateClassifier:
         """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
         data = self._prepare(X, y, sample_weight)
-        return self._train(data, [self._seed()])[0]
+        return self._train(data, [_Run(self._seed(), self.temperature)])[0]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> _TrainingSet:
         """Check parameters and data, and keep what scaling and names need."""
@@ -175,36 +180,37 @@ class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, Transforme
             raise ChoqolateError(f"expected class weights of at least 0, some above it, got {self.class_weight}")
         return weights
 
-    def _train(self, data: _TrainingSet, seeds: Sequence[int]) -> list[ChoqolateClassifier]:
-        """Train one run for each seed side by side; the first is this estimator itself."""
+    def _train(self, data: _TrainingSet, wanted: Sequence[_Run]) -> list[ChoqolateClassifier]:
+        """Train the wanted runs side by side; the first is this estimator itself."""
         device, dtype = pick_device(self.device), DTYPES[self.dtype]
+        temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
         network = ChoqolateNetwork(
             data.inputs.shape[1],
             self.n_nodes,
             len(self.classes_),
-            seeds=seeds,
+            seeds=[run.seed for run in wanted],
             interactions=self.interactions,
             rank=self.rank,
             free_weights=self.free_weights,
             dtype=dtype,
         ).to(device)
-        label = "training" if len(seeds) == 1 else f"training {len(seeds)} runs"
+        label = "training" if len(wanted) == 1 else f"training {len(wanted)} runs"
         with epoch_bar(self.epochs, label, enabled=self.verbose) as on_epoch:
             histories = train(
                 network,
                 data.inputs.to(device, dtype),
                 data.targets.to(device),
                 data.weights.to(device, dtype),
-                Objective(self.temperature, self.l1, self.l1_on),
+                Objective(temperatures, self.l1, self.l1_on),
                 epochs=self.epochs,
                 batch_size=self.batch_size,
                 learning_rate=self.learning_rate,
                 track=self.track,
                 on_epoch=on_epoch,
             )
-        runs = [self, *(copy.copy(self) for _ in seeds[1:])]
+        runs = [self, *(copy.copy(self) for _ in wanted[1:])]
         for index, (run, history) in enumerate(zip(runs, histories, strict=True)):
-            run.history_ = history.as_arrays()
+            run.history_, run.temperature = history.as_arrays(), wanted[index].temperature
             run._set_parameters(network.parameters_of(index))
         return runs
 
@@ -308,7 +314,13 @@ class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, Transforme
 
 
 def fit_runs(
-    X: Any, y: Any, seeds: Iterable[int], *, sample_weight: Any = None, **parameters: Any
+    X: Any,
+    y: Any,
+    seeds: Iterable[int],
+    *,
+    temperatures: Iterable[float] | None = None,
+    sample_weight: Any = None,
+    **parameters: Any,
 ) -> list[ChoqolateClassifier]:
     """Train one classifier for each seed, side by side in one pass over the data.
 
@@ -319,24 +331,40 @@ def fit_runs(
         X: raw concept scores ``(n, M)``.
         y: labels ``(n,)``.
         seeds: the ``random_state`` of each run.
+        temperatures: train all seeds at each of these temperatures, in the same pass; runs of one follow each other.
         sample_weight: weights ``(n,)``.
         **parameters: any other parameter of :class:`ChoqolateClassifier`.
 
     >>> from sklearn.datasets import load_wine
-    >>> runs = fit_runs(*load_wine(return_X_y=True), seeds=range(3), n_nodes=4, epochs=2)
-    >>> [run.random_state for run in runs]
+    >>> wine = load_wine(return_X_y=True)
+    >>> [run.random_state for run in fit_runs(*wine, seeds=range(3), n_nodes=4, epochs=2)]
     [0, 1, 2]
+    >>> runs = fit_runs(*wine, seeds=range(2), temperatures=[0.005, 0.02], n_nodes=4, epochs=2)
+    >>> [(run.temperature, run.random_state) for run in runs]
+    [(0.005, 0), (0.005, 1), (0.02, 0), (0.02, 1)]
     """
     seeds = check_seeds(seeds, parameters)
     prototype = ChoqolateClassifier(**parameters)
+    if temperatures is not None and "temperature" in parameters:
+        raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
+    wanted = [_Run(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
     data = prototype._prepare(X, y, sample_weight)
     together = _runs_at_once(prototype, data.inputs.shape[1])
     runs: list[ChoqolateClassifier] = []
-    for start in range(0, len(seeds), together):
-        runs += copy.copy(prototype)._train(data, seeds[start : start + together])
-    for run, seed in zip(runs, seeds, strict=True):
+    for start in range(0, len(wanted), together):
+        runs += copy.copy(prototype)._train(data, wanted[start : start + together])
+    for run, (seed, _) in zip(runs, wanted, strict=True):
         run.random_state = seed
     return runs
+
+
+def _temperatures(temperatures: Iterable[float] | None, usual: float) -> list[float]:
+    several = [usual] if temperatures is None else list(temperatures)
+    if not several:
+        raise ChoqolateError("expected at least one temperature, got none")
+    for temperature in several:
+        check_number("temperatures", temperature, minimum=0, strict=True)
+    return several
 
 
 def _runs_at_once(prototype: ChoqolateClassifier, n_inputs: int) -> int:

@@ -119,7 +119,7 @@ def fit_scores_runs(
     leave_out: Iterable[str] = (),
     **parameters: Any,
 ) -> list[ChoqolateClassifier]:
-    """What :func:`fit_scores` does, once for each seed, side by side: see :func:`choqolate.fit_runs`."""
+    """What :func:`fit_scores` does, once for each seed, side by side; parameters are those of :func:`fit_runs`."""
     rows, provenance = _training_part(table, leave_out)
     runs = fit_runs(rows.frame, rows.labels, seeds, **parameters)
     for run in runs:

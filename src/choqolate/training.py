@@ -24,10 +24,11 @@ _PRESORT_BYTES = 1 << 30
 class Objective:
     r"""Eq. (4): cross-entropy of :math:`\mathrm{softmax}(o / T)` plus ``l1`` on the interaction weights.
 
-    ``l1_on`` is ``"first"`` (the paper's) or ``"all"`` (both layers; with free weights the weights a as well).
+    ``l1_on`` is ``"first"`` (the paper's) or ``"all"`` (both layers; with free weights the weights a as well). A tensor
+    ``(R, 1, 1)`` gives each run a temperature of its own.
     """
 
-    temperature: float = 0.005
+    temperature: float | Tensor = 0.005
     l1: float = 0.01
     l1_on: str = "first"
 

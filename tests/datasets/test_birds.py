@@ -22,7 +22,6 @@ from choqolate.datasets.birds import (
     CLASSES,
     FAMILIES,
     GROUPS,
-    draw_scene,
     read_truth,
     render_birds,
     sample_freely,
@@ -30,9 +29,10 @@ from choqolate.datasets.birds import (
     truth,
 )
 from choqolate.datasets.birds.attributes import KINDS, SIDES
+from choqolate.datasets.birds.scenes import draw_scene
 from choqolate.errors import ChoqolateError
 
-BIRD = [name for name in ATTRIBUTES if name != "place"]
+BIRD = [name for name in ATTRIBUTES if name not in ("place", "light")]
 PLAIN = {name: values[0] for name, values in ATTRIBUTES.items()}
 
 
@@ -239,10 +239,10 @@ def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 3}, "expected n to be"),
-        ({"n": 40, "agreement": 1.2}, "expected agreement to be a share between 0 and 1, got 1.2"),
-        ({"n": 40, "parts": ("train", "tests")}, "tests"),
-        ({"n": 40, "seed": -1}, "seed"),
+        ({"n_pictures": 3}, "expected n_pictures to be a whole number of at least 40, got 3"),
+        ({"n_pictures": 40, "agreement": 1.2}, "expected agreement to be a share between 0 and 1, got 1.2"),
+        ({"n_pictures": 40, "parts": ("train", "tests")}, "tests"),
+        ({"n_pictures": 40, "seed": -1}, "seed"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_drawn(tmp_path, arguments, message):
@@ -273,5 +273,5 @@ def test_the_spurious_concepts_are_the_places():
 
 
 def test_an_unknown_value_is_named():
-    with pytest.raises(ChoqolateError, match="expected a place out of sea, .*, got 'moon'"):
+    with pytest.raises(ChoqolateError, match=r"expected a place out of sea, .*, got 'moon'"):
         draw_scene(PLAIN | {"place": "moon"}, 0)

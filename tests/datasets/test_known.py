@@ -12,7 +12,8 @@ from choqolate.datasets import DATASETS, read_dataset
 from choqolate.errors import ChoqolateError
 from tests.datasets.layouts import write
 
-NAMES = ["cats-dogs-cars", "monumai", "coco", "cub", "waterbirds", "celeba"]
+PAPER = ["cats-dogs-cars", "monumai", "coco", "cub", "waterbirds", "celeba"]
+NAMES = [*PAPER, "birds"]
 
 
 def options(name: str, folder: Path) -> dict[str, object]:
@@ -33,6 +34,7 @@ def test_names():
         ("cub", 200, 225, 0, 226),
         ("waterbirds", 2, 48, 9, 57),
         ("celeba", 2, 35, 12, 47),
+        ("birds", 2, 29, 19, 48),
     ],
 )
 def test_concept_lists(name, n_classes, n_core, n_spurious, n_printed):
@@ -57,11 +59,11 @@ def test_what_stands_in_the_lists():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_data_set_describes_itself(name):
     dataset = DATASETS[name]
-    assert dataset.published.startswith("https://")
+    assert dataset.origin.startswith("published at https://" if name in PAPER else "drawn by choqolate demo")
     assert dataset.title
     assert dataset.split
     assert len(dataset.layout.splitlines()) >= 3
-    assert bool(dataset.groups) == (name in ("waterbirds", "celeba"))
+    assert bool(dataset.groups) == (name in ("waterbirds", "celeba", "birds"))
 
 
 def test_unknown_name():
@@ -89,6 +91,7 @@ LOOKED_FOR = {
     "cub": ["classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt"],
     "waterbirds": ["metadata.csv", "img_filename"],
     "celeba": ["list_attr_celeba.txt", "list_eval_partition.txt"],
+    "birds": ["birds.csv"],
 }
 
 
@@ -97,14 +100,14 @@ def test_a_wrong_folder_names_the_files_the_place_and_the_source(name, tmp_path)
     (tmp_path / "photos").mkdir()
     with pytest.raises(ChoqolateError) as error:
         read_dataset(name, tmp_path, **options(name, tmp_path))
-    for part in [*LOOKED_FOR[name], str(tmp_path), DATASETS[name].published]:
+    for part in [*LOOKED_FOR[name], str(tmp_path), DATASETS[name].origin]:
         assert part in str(error.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_folder_at_all(name, tmp_path):
     more = options(name, tmp_path)
-    with pytest.raises(ChoqolateError, match=r"there is no .*nowhere; the data set is published at https://"):
+    with pytest.raises(ChoqolateError, match=rf"there is no .*nowhere; the data set is {DATASETS[name].origin}"):
         read_dataset(name, tmp_path / "nowhere", **more)
     with pytest.raises(ChoqolateError, match=r"file.txt is a file"):
         read_dataset(name, write(tmp_path / "file.txt", "x"), **more)
@@ -117,4 +120,4 @@ def test_importing_is_light():
         "print([name for name in ('torch', 'pandas', 'sklearn', 'PIL', 'scipy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[39, 15, 80, 225, 57, 47]", "[]"]
+    assert done.stdout.splitlines() == ["[39, 15, 80, 225, 57, 47, 48]", "[]"]

@@ -56,8 +56,8 @@ BackboneName = Annotated[
     typer.Option(
         "--backbone",
         metavar="NAME",
-        help="Encoder: a CLIP or SigLIP checkpoint by hub name or folder, or open_clip:ARCHITECTURE/WEIGHTS. "
-        "By default openai/clip-vit-large-patch14-336, as in the paper.",
+        help="Encoder: a CLIP or SigLIP checkpoint by hub name or folder, open_clip:ARCHITECTURE/WEIGHTS, or mini "
+        "(comes with the package, for drawn birds). By default openai/clip-vit-large-patch14-336, as in the paper.",
     ),
 ]
 DeviceName = Annotated[str, typer.Option("--device", metavar="NAME", help="Where to encode: auto, cpu, cuda, ...")]

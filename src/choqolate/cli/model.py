@@ -13,6 +13,13 @@ from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 
+class Data(StrEnum):
+    """What the demo runs on."""
+
+    birds = "birds"
+    breast_cancer = "breast-cancer"
+
+
 class Interactions(StrEnum):
     """How concepts interact."""
 
@@ -52,20 +59,31 @@ ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of th
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("choqolate-demo"),
-    data: Annotated[str, typer.Option(help="The data to run on: breast-cancer.")] = "breast-cancer",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all that it makes.")
+    ] = Path("choqolate-demo"),
+    data: Annotated[Data, typer.Option(metavar="NAME", help="birds (drawn pictures) or breast-cancer (a table).")] = (
+        Data.birds
+    ),
+    images: Annotated[int, typer.Option(metavar="N", help="How many pictures to draw.")] = 6_000,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Runs to train.")] = 5,
 ) -> None:
-    """Train, read and correct a small model.
+    """Do the whole job on what comes with the package: from drawn pictures to a corrected model, without a network.
 
     Example: [bold]choqolate demo -o choqolate-demo[/]
     """
-    if data != "breast-cancer":
-        raise ChoqolateError(f"expected --data breast-cancer, got {data!r}")
-    from rich.console import Console
+    from choqolate.cli import show_demo as show
+    from choqolate.cli.terminal import open_console
+    from choqolate.demo.birds import run_birds
+    from choqolate.demo.breast_cancer import run_breast_cancer
+    from choqolate.report.demo import write_demo_page
 
-    from choqolate.demo import run_breast_cancer, show
-
-    show(run_breast_cancer(output), Console())
+    if data is Data.breast_cancer:
+        show.show_breast_cancer(open_console(), run_breast_cancer(output, n_runs=seeds))
+        return
+    result = run_birds(output, images, n_runs=seeds)
+    write_demo_page(result)
+    show.show_birds(open_console(), result)
 
 
 @app.command()

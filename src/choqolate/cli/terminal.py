@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
+
+NAME_WIDTH = 40  # longer names are cut
 
 
 def open_console() -> Console:
@@ -42,3 +46,23 @@ def show_next(what: str, place: Path, *commands: Sequence[str | Path]) -> None:
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """``1 picture``, ``12,000 pictures``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def cut(name: object, width: int = NAME_WIDTH) -> str:
+    """A name on one line, of at most so many cells."""
+    text = Text(printable_name(name))
+    text.truncate(width, overflow="ellipsis")
+    return text.plain
+
+
+def number(value: float | None) -> str:
+    """A share or a coefficient; a dash for what is not defined."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def plain_table(*heads: str, left: int = 1) -> Table:
+    """A table of names and, to the right of the first ``left`` columns, numbers."""
+    table = Table(box=None, pad_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(Text(head), justify="left" if index < left else "right", no_wrap=True)
+    return table

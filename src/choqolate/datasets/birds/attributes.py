@@ -22,13 +22,16 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "tail": ("short", "long", "forked"),
     "crest": ("none", "crested"),
     "place": ("sea", "lake", "river", "sand", "rocks", "forest", "meadow", "trees", "bamboo"),
+    "light": ("bright", "evening", "overcast"),
 }
-"""The values of every attribute; all but ``place`` are the bird's."""
+"""The values of every attribute; all but ``place`` and ``light`` are the bird's."""
+
+_BIRD = tuple(name for name in ATTRIBUTES if name not in ("place", "light"))
 
 CLASSES = ("landbird", "waterbird")
 SIDES = {"land": ("forest", "meadow", "trees", "bamboo"), "water": ("sea", "lake", "river", "sand", "rocks")}
 GROUPS = tuple(f"{label} on {side}" for label in CLASSES for side in SIDES)
-NOISE = 0.2  # how often an attribute of a bird is not that of its kind, but any
+NOISE = 0.3  # how often an attribute of a bird is not that of its kind, but any
 
 KINDS: dict[str, dict[str, str]] = {  # bill, neck, legs, feet, size, colour, breast, wings, tail, crest
     "landbird": {
@@ -57,13 +60,13 @@ class Scenes:
     Attributes:
         values: for each attribute its value in every scene ``(n,)``.
         labels: the class of every bird ``(n,)``; ``None`` if it has none.
-        seeds: of what the attributes leave open in each scene, such as pose and light ``(n,)``.
+        seeds: of what the attributes leave open in each scene, such as the pose ``(n,)``.
 
     >>> scenes = sample_scenes(400, agreement=0.95)
     >>> [int((scenes.groups == group).sum()) for group in GROUPS]
     [190, 10, 10, 190]
     >>> sorted(scenes.scene(0))
-    ['bill', 'breast', 'colour', 'crest', 'feet', 'legs', 'neck', 'place', 'size', 'tail', 'wings']
+    ['bill', 'breast', 'colour', 'crest', 'feet', 'legs', 'light', 'neck', 'place', 'size', 'tail', 'wings']
     """
 
     values: dict[str, np.ndarray]
@@ -110,7 +113,7 @@ def sample_scenes(n: int, agreement: float, seed: int | Sequence[int] = 0) -> Sc
         name: np.where(birds.random(n) < NOISE, _any(name, n, birds), [kind[column] for kind in chosen])
         for column, name in enumerate(_BIRD)
     }
-    values["place"] = np.empty(n, dtype=object)
+    values |= {"place": np.empty(n, dtype=object), "light": _any("light", n, birds)}
     for label, own, other in zip(CLASSES, SIDES.values(), reversed(SIDES.values()), strict=True):
         rows = backdrops.permutation(np.flatnonzero(labels == label))
         at_home = round(agreement * len(rows))
@@ -124,9 +127,6 @@ def sample_freely(n: int, seed: int | Sequence[int] = 0) -> Scenes:
     rng = np.random.default_rng([*_seeds(seed), 3])
     values = {name: _any(name, n, rng) for name in ATTRIBUTES}
     return Scenes(values, np.full(n, None, dtype=object), rng.integers(1 << 62, size=n))
-
-
-_BIRD = tuple(name for name in ATTRIBUTES if name != "place")
 
 
 def _seeds(seed: int | Sequence[int]) -> list[int]:

@@ -12,11 +12,11 @@ from choqolate.errors import ChoqolateError
 Colour = tuple[int, int, int]
 _NEAREST = Image.Resampling.NEAREST
 # Times of day, the same for all places: sky above, sky at the horizon, gain of red, green and blue, saturation.
-_LIGHTS: tuple[tuple[Colour, Colour, tuple[float, float, float], float], ...] = (
-    ((108, 172, 226), (208, 231, 242), (1.0, 1.0, 1.0), 1.05),  # bright
-    ((150, 158, 204), (255, 208, 160), (1.06, 0.96, 0.88), 1.0),  # warm evening
-    ((164, 174, 186), (214, 218, 220), (0.96, 0.97, 0.99), 0.7),  # overcast
-)
+_LIGHTS: dict[str, tuple[Colour, Colour, tuple[float, float, float], float]] = {
+    "bright": ((108, 172, 226), (208, 231, 242), (1.0, 1.0, 1.0), 1.05),
+    "evening": ((150, 158, 204), (255, 208, 160), (1.06, 0.96, 0.88), 1.0),
+    "overcast": ((164, 174, 186), (214, 218, 220), (0.96, 0.97, 0.99), 0.7),
+}
 _WHITE, _LIT, _DARK, _BROWN = (246, 247, 243), (240, 242, 186), (40, 66, 52), (116, 88, 64)
 _PETALS = ((246, 244, 236), (244, 208, 84), (218, 92, 84), (168, 118, 196), (240, 160, 186))
 _LOBES = np.array(((-0.55, 0.15, 0.5), (0.55, 0.2, 0.48), (-0.3, -0.35, 0.5), (0.32, -0.32, 0.5), (0.0, 0.1, 0.65)))
@@ -30,11 +30,11 @@ _WATER, _GRASS = ((62, 120, 172), (56, 134, 156), (86, 122, 152)), ((112, 156, 7
 _X, _T = np.linspace(-0.02, 1.02, 41), np.linspace(0, 1, 21)
 
 
-def draw_backdrop(place: str, size: int, rng: np.random.Generator) -> Image.Image:
-    """Draw one `place`, such as "sea" or "forest", as an RGB picture of `size` × `size` pixels."""
+def draw_backdrop(place: str, light: str, size: int, rng: np.random.Generator) -> Image.Image:
+    """A place such as "sea" or "forest" by a light such as "evening", as an RGB picture of ``size x size`` pixels."""
     if place not in _PLACES:
         raise ChoqolateError(f"expected a place out of {', '.join(_PLACES)}, got {place!r}")
-    canvas = _Canvas(size, rng)
+    canvas = _Canvas(size, light, rng)
     _PLACES[place](canvas)
     return canvas.finish(haze=0.14 if place in ("forest", "bamboo") else 0.0)
 
@@ -50,9 +50,9 @@ def _flat(x: np.ndarray, y: np.ndarray) -> list[float]:
 class _Canvas:
     """A square to draw on in unit coordinates, x to the right and y down, at one time of day."""
 
-    def __init__(self, size: int, rng: np.random.Generator) -> None:
+    def __init__(self, size: int, light: str, rng: np.random.Generator) -> None:
         self.size, self.rng = size, rng
-        top, low, self.gain, self.saturation = _LIGHTS[int(rng.integers(len(_LIGHTS)))]
+        top, low, self.gain, self.saturation = _LIGHTS[light]
         self.top, self.low = self.vary((top,)), self.vary((low,))
 
     def between(self, low: float, high: float) -> float:

@@ -15,7 +15,6 @@ import numpy as np
 
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sample_scenes
-from choqolate.datasets.birds.scenes import write_scenes
 from choqolate.datasets.copies import find_copy
 from choqolate.datasets.tables import read_columns, read_csv
 from choqolate.errors import ChoqolateError
@@ -33,7 +32,7 @@ _FEWEST = 40  # with fewer pictures, some group would have none
 
 def render_birds(
     folder: str | os.PathLike[str],
-    n: int = N_PICTURES,
+    n_pictures: int = N_PICTURES,
     *,
     agreement: float = AGREEMENT,
     seed: int = 0,
@@ -49,7 +48,7 @@ def render_birds(
 
     Args:
         folder: new, empty, or with such a data set, which is replaced.
-        n: number of pictures, of all parts.
+        n_pictures: number of pictures, of all parts.
         agreement: share of the birds for training that are where their class lives.
         seed: everything is drawn from this.
         parts: draw only these of train, val and test.
@@ -64,14 +63,16 @@ def render_birds(
     >>> [int((rows.split == part).sum()) for part in ("train", "val", "test")]
     [24, 4, 12]
     """
-    check_number("n", n, minimum=_FEWEST, whole=True)
+    from choqolate.datasets.birds.scenes import write_scenes  # it needs Pillow, reading does not
+
+    check_number("n_pictures", n_pictures, minimum=_FEWEST, whole=True)
     if not 0 <= agreement <= 1:
         raise ChoqolateError(f"expected agreement to be a share between 0 and 1, got {agreement!r}")
     for part in parts:
         check_choice("parts", part, SPLITS)
     target = Path(folder)
     _check_target(target)
-    sampled = {part: _sample(part, n, agreement, seed) for part in SPLITS if part in parts}
+    sampled = {part: _sample(part, n_pictures, agreement, seed) for part in SPLITS if part in parts}
     with _replacing_folder(target) as temporary:
         paths: list[str] = []
         for part, scenes in sampled.items():

@@ -100,7 +100,7 @@ def draw_bird(draw: ImageDraw.ImageDraw, bird: Mapping[str, str], size: int, rng
     head, radius = _add_neck(figure, bird, s, upright, body, pose[2]), 0.086 * (0.25 + 0.75 * s)
     if bird["crest"] == "crested":
         figure.add(head + radius * _CREST, wing)
-    figure.add(head + radius * _BILLS[bird["bill"]] @ rotation(0.08 * pose[3]), horn)
+    figure.add(head + 1.2 * radius * _BILLS[bird["bill"]] @ rotation(0.08 * pose[3]), horn)
     _add_body(figure, bird, upright, s, body, belly, wing)
     figure.add(disc(head, radius), body)
     figure.add(_WING @ upright, wing)

@@ -26,7 +26,7 @@ def draw_scene(scene: Mapping[str, str], seed: int, size: int = SIZE) -> Image.I
 
     Args:
         scene: a value for every attribute.
-        seed: of what the attributes leave open: pose, light, shades, the place's details.
+        seed: of what the attributes leave open: pose, shades, the place's details.
         size: pixels of a side.
 
     >>> from choqolate.datasets.birds.attributes import sample_scenes
@@ -36,7 +36,7 @@ def draw_scene(scene: Mapping[str, str], seed: int, size: int = SIZE) -> Image.I
     """
     rng = np.random.default_rng(seed)
     large = _FINER * size
-    picture = draw_backdrop(scene["place"], large, rng)
+    picture = draw_backdrop(scene["place"], scene["light"], large, rng)
     draw_bird(ImageDraw.Draw(picture), scene, large, rng)
     return picture.reduce(_FINER)
 

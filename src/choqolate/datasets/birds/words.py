@@ -46,6 +46,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "wings": {"barred": "wing bars, striped wings"},
     "tail": {"short": "short tail", "long": "long tail, trailing tail", "forked": "forked tail, split tail"},
     "crest": {"crested": "crested head, tufted head"},
+    "light": {"bright": "sunshine, daylight", "evening": "evening, sunset", "overcast": "overcast, clouds"},
     "place": {
         "sea": "sea, ocean, waves",
         "lake": "lake, pond",

@@ -1,0 +1,141 @@
+"""What the demos did and measured, on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from choqolate.cli import show
+from choqolate.cli.terminal import counted, number, plain_table, printable_name
+from choqolate.datasets.birds import GROUPS
+from choqolate.demo.birds import BirdsDemo, Choice, Outcome, Spread
+from choqolate.demo.breast_cancer import BreastCancerDemo
+from choqolate.validation import listed
+
+_HEADS = [name.replace("bird on", "bird\non") for name in GROUPS]
+_SHORT = {
+    "rescale, recalibrated": "recalibrated",
+    "CHOQOLATE, retrained without them": "retrained",
+    "CHOQOLATE, trained on unbiased pictures": "unbiased",
+    "linear, frozen at their mean": "frozen",
+    "linear, retrained without them": "retrained",
+    "linear, trained on unbiased pictures": "unbiased",
+}
+_LEGEND = (
+    "recalibrated: rescale, then classes as frequent as in training; placebo: {n} random core concepts removed; "
+    "retrained: without the words; unbiased: the same birds before places that say nothing; frozen: words at their mean"
+)
+FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
+
+
+def show_birds(console: Console, demo: BirdsDemo) -> None:
+    """The demo on bird scenes, from the pictures to what to do next."""
+    table, runs = demo.table, len(demo.ours.runs)
+    core, spurious = len(table.concepts) - len(table.spurious), len(table.spurious)
+    sizes = f"{counted(len(demo.rows), 'picture')}, {core} core and {spurious} background concepts, 8 nodes, 2 classes"
+    console.print(Text.assemble(("CHOQOLATE", "bold"), f" on bird scenes: {sizes}, {counted(runs, 'run')}"))
+    _show_pictures(console, demo)
+    partnered = f"{demo.redundancy.partnered:.0%} of the concepts have a partner"
+    console.print(Text(f"redundancy: mean correlation {demo.redundancy.mean:.2f}, {partnered}", style="dim"))
+    _show_models(console, demo)
+    console.print(Text("\nWhat each node of the first run reads, and what it counts for", style="bold"), end="")
+    show.show_nodes(console, demo.model)
+    _show_removals(console, demo)
+    steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in demo.seconds.items())
+    console.print(Text(f"\n{steps}", style="dim"))
+    _show_places(console, demo)
+
+
+def _show_pictures(console: Console, demo: BirdsDemo) -> None:
+    table = plain_table("", *_HEADS)
+    groups, split = demo.rows.groups, demo.rows.split
+    assert groups is not None
+    assert split is not None
+    for part in ("train", "val", "test"):
+        table.add_row(part, *(f"{((groups == group) & (split == part)).sum():,}" for group in GROUPS))
+    console.print("", table)
+    if len(demo.rows) < FEW:
+        console.print(Text(f"with {len(demo.rows):,} pictures, numbers of groups are mostly chance", style="yellow"))
+
+
+def _show_models(console: Console, demo: BirdsDemo) -> None:
+    console.print()
+    table = plain_table("as trained", "accuracy", "worst\ngroup", "Attribution\nGini", "Node\nCoherence")
+    for outcome in (demo.ours, demo.linear):
+        columns = (outcome.accuracy, outcome.worst_group, outcome.gini, outcome.coherence)
+        table.add_row(outcome.name, *map(_spread, columns))
+    console.print(table)
+    console.print(Text(f"{demo.ours.name}: {_reason(demo.temperature)}", style="dim"))
+    console.print(Text(f"{demo.linear.name}: {_reason(demo.rate)}", style="dim"))
+
+
+def _show_removals(console: Console, demo: BirdsDemo) -> None:
+    console.print(Text("\nWithout the background concepts, after training (per cent)", style="bold"))
+    console.print(Text(f"removed: {listed(demo.table.spurious, 30)}", style="dim"))
+    table = plain_table("", "accuracy", "worst\ngroup", *_HEADS)
+    ours, linear = (
+        [outcome for outcome in demo.alternatives if outcome.name.startswith(kind)] for kind in ("CHOQ", "linear")
+    )
+    for title, outcomes in (("CHOQOLATE", (demo.ours, *demo.removals, *ours)), ("linear", (demo.linear, *linear))):
+        table.add_row(Text(title, style="bold"))
+        for outcome in outcomes:
+            name = "as trained" if outcome in (demo.ours, demo.linear) else _SHORT.get(outcome.name, outcome.name)
+            groups = (f"{100 * outcome.group(group).mean:.1f}" for group in GROUPS)
+            table.add_row(Text(f"  {name}"), _percent(outcome.accuracy), _percent(outcome.worst_group), *groups)
+    console.print(table)
+    console.print(Text(_LEGEND.format(n=len(demo.table.spurious)), style="dim"))
+    _show_change(console, demo.ours, demo.removals[0])
+    _show_change(console, demo.ours, demo.removals[-1])
+
+
+def _show_change(console: Console, before: Outcome, after: Outcome) -> None:
+    pairs = list(zip(before.worst_groups, after.worst_groups, strict=True))
+    change, higher = 100 * (after.worst_group.mean - before.worst_group.mean), sum(new > old for old, new in pairs)
+    text = f"{after.name}: worst group {change:+.1f} points in the mean, higher in {higher} of {len(pairs)} runs"
+    console.print(Text(text))
+
+
+def _show_places(console: Console, demo: BirdsDemo) -> None:
+    folder = printable_name(demo.folder)
+    places = f"The pictures are in {folder}/images, all of this is in {folder}/report.html."
+    console.print(Text(f"\n{places}"), soft_wrap=True)
+    console.print(Text("With your own pictures, in a folder for each class, and words, one a line:"), soft_wrap=True)
+    console.print(Text("  choqolate score PHOTOS/ --concepts words.txt -o scores.parquet"), soft_wrap=True)
+    console.print(Text("  choqolate fit scores.parquet -o model"), soft_wrap=True)
+
+
+def _reason(choice: Choice) -> str:
+    tried = ", ".join(f"{value:g} {100 * accuracy:.1f}" for value, accuracy in choice.accuracy.items())
+    return f"{choice.name} {choice.value:g}, {choice.rule} in validation accuracy ({tried})"
+
+
+def _spread(spread: Spread) -> str:
+    return f"{number(spread.mean)} ± {number(spread.std)}"
+
+
+def _percent(spread: Spread) -> str:
+    return f"{100 * spread.mean:.1f} ± {100 * spread.std:.1f}"
+
+
+def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:
+    """The demo on a table."""
+    sizes = f"30 measurements, 8 nodes, 2 classes, {counted(demo.runs, 'run')}"
+    console.print(Text.assemble(("CHOQOLATE", "bold"), f" on breast-cancer: {sizes}"))
+    summary = plain_table("", "mean", "std")
+    summary.add_row("test accuracy", *map(number, demo.accuracy))
+    summary.add_row("Attribution Gini", *map(number, demo.gini))
+    summary.add_row("Node Coherence", *map(number, demo.coherence))
+    console.print("", summary)
+    console.print(Text("\nWhat each node of the first run reads, and what it counts for", style="bold"), end="")
+    show.show_nodes(console, demo.model)
+    console.print(Text(f"\nRemoving {demo.removed}, the concept that the nodes rely on most", style="bold"))
+    table = plain_table("test accuracy", "plain", "recalibrated")
+    table.add_row("before", number(demo.before), "")
+    for mode, accuracies in demo.after.items():
+        table.add_row(f"after, {mode}", *map(number, accuracies))
+    console.print(table)
+    assert demo.edited.removal_ is not None
+    lost = ", ".join(f"{share:.0%}" for share in demo.edited.removal_.mass_lost)
+    console.print(Text(f"weight that the nodes lost: {lost}"))
+    place = printable_name(demo.folder)
+    console.print(Text(f"\nThe model is in {place}: choqolate.load({place!r})"), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""The whole job on data that come with the package: train, read, correct, save."""

@@ -1,0 +1,267 @@
+"""The report of the demo on bird scenes: numbers of a run, put into a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import choqolate
+from choqolate.datasets.birds import GROUPS, N_PICTURES
+from choqolate.demo.birds import N_RUNS, BirdsDemo, Choice, Outcome, Spread
+from choqolate.files import write_bytes
+from choqolate.manifest import SPLITS
+from choqolate.report import count, data_uri, mean_std, number, render, share
+from choqolate.report.sheet import contact_sheet
+
+if TYPE_CHECKING:
+    from choqolate.classifier import ChoqolateClassifier
+    from choqolate.concepts.scores import ConceptScores
+
+TOP = 6  # leading concepts of a node
+PLACEBO = "placebo"  # how the name of that removal starts
+HYPERPARAMETERS = ("n_nodes", "temperature", "l1", "epochs", "batch_size", "learning_rate", "interactions")
+
+
+def write_demo_page(demo: BirdsDemo) -> Path:
+    """Write the contact sheet of the pictures and the page into the demo's folder; returns the path of the page."""
+    sheet, path = contact_sheet(demo.rows, GROUPS), demo.folder / "report.html"
+    write_bytes(demo.folder / "contact-sheet.jpg", sheet)
+    write_bytes(path, demo_page(demo, sheet).encode())
+    return path
+
+
+def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
+    """The page.
+
+    Args:
+        demo: all that was measured.
+        sheet: the contact sheet, a JPEG file with a row of pictures for each group.
+    """
+    groups = _groups(demo)
+    n_runs = len(demo.ours.runs)
+    removed = demo.edited.removal_.concepts if demo.edited.removal_ else ()
+    outcomes = [
+        ("", [_row(demo.ours, demo.ours, groups, f"{demo.ours.name}, as trained")]),
+        ("Concepts removed, nothing trained again", [_row(one, demo.ours, groups) for one in demo.removals]),
+        (
+            "What else one could do about these words",
+            [
+                *(_row(one, demo.ours, groups) for one in demo.alternatives),
+                _row(demo.linear, demo.ours, groups, f"{demo.linear.name}, as trained"),
+            ],
+        ),
+    ]
+    return render(
+        "demo.html",
+        summary=_summary(demo, len(removed)),
+        sheet=data_uri(sheet, "image/jpeg"),
+        groups=groups,
+        sizes=_sizes(demo.table, groups),
+        n_runs=n_runs,
+        trained=[_trained_row(outcome) for outcome in (demo.ours, demo.linear)],
+        choices=[_choice(demo.temperature, "CHOQOLATE"), _choice(demo.rate, "the linear bottleneck")],
+        nodes=_nodes(demo.model, demo.table.spurious),
+        outcomes=outcomes,
+        compared=_compared(demo, groups),
+        placebo=any(one.name.startswith(PLACEBO) for one in demo.removals),
+        removed=removed,
+        redundancy=demo.redundancy.lines(),
+        provenance=_provenance(demo),
+        command=_command(len(demo.rows), n_runs),
+        seconds=list(demo.seconds.items()),
+    )
+
+
+def _groups(demo: BirdsDemo) -> list[str]:
+    """The groups of the test rows, in the data set's order."""
+    found = demo.ours.runs[0].group_accuracy
+    return [*(name for name in GROUPS if name in found), *(name for name in found if name not in GROUPS)]
+
+
+def _sizes(table: ConceptScores, groups: Sequence[str]) -> list[dict[str, Any]]:
+    """How many pictures of each group are for what."""
+    assert table.split is not None
+    assert table.groups is not None
+    counts = Counter(zip(table.groups.tolist(), table.split.tolist(), strict=True))
+    return [{"name": name, **{split: counts[name, split] for split in SPLITS}} for name in groups]
+
+
+# ---------------------------------------------------------------------- sentences
+
+
+def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
+    """What was done and what came out, in whole sentences."""
+    table, n_runs = demo.table, len(demo.ours.runs)
+    train, test = table.part("train"), table.part("test")
+    models = "One model was" if n_runs == 1 else f"{count(n_runs)} models were"
+    sentences = [
+        f"{models} trained on {count(len(train))} of {count(len(demo.rows))} drawn pictures, where the background goes "
+        f"with the class in {share(_agreement(train))}; among the {count(len(test))} test pictures it does in "
+        f"{share(_agreement(test))}."
+    ]
+    trained = f"As trained, CHOQOLATE is right on {share(demo.ours.accuracy.mean)} of the test pictures"
+    if demo.removals:
+        words = "background word" if n_removed == 1 else "background words"
+        after = demo.removals[0]
+        sentences.append(
+            f"{trained}; with {n_removed} {words} removed and nothing trained again, on {share(after.accuracy.mean)}, "
+            f"and {_change(demo.ours, after)}."
+        )
+    else:
+        sentences.append(f"{trained} and on {share(demo.ours.worst_group.mean)} of the worst group.")
+    for placebo in (one for one in demo.removals if one.name.startswith(PLACEBO)):
+        change = mean_std(_pair(_changes(demo.ours, placebo)), 1, scale=100, signed=True)
+        sentences.append(
+            f"Removing random others instead, which should not help, changes the worst group by {change} points."
+        )
+    return sentences
+
+
+def _change(before: Outcome, after: Outcome) -> str:
+    """What happens to the worst group, with no claim beyond what the runs show."""
+    changes = _changes(before, after)
+    mean, std = _pair(changes)
+    start, end = share(before.worst_group.mean), share(after.worst_group.mean)
+    points = mean_std((mean, std), 1, scale=100, signed=True)
+    if number(100 * mean, 1, signed=True) == number(0, 1):
+        return f"the worst group stays where it was on average ({start} before, {end} after)"
+    if std is not None and abs(mean) <= std:
+        return f"the worst group does not clearly change: {start} before, {end} after, {points} points run by run"
+    verb = "rises" if mean > 0 else "falls"
+    agreeing = sum(change * mean > 0 for change in changes)
+    if std is None:
+        runs = "in a single run"
+    elif agreeing == len(changes):
+        runs = f"in each of the {len(changes)} runs"
+    else:
+        runs = f"in {agreeing} of {len(changes)} runs"
+    return f"the worst group {verb} from {start} to {end} ({points} points, {runs})"
+
+
+def _agreement(rows: ConceptScores) -> float:
+    """Share of the rows that are in the largest group of their class."""
+    assert rows.labels is not None
+    assert rows.groups is not None
+    counts = Counter(zip(rows.labels.tolist(), rows.groups.tolist(), strict=True))
+    largest: dict[str, int] = {}
+    for (label, _), size in counts.items():
+        largest[label] = max(size, largest.get(label, 0))
+    return sum(largest.values()) / len(rows)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _trained_row(outcome: Outcome) -> dict[str, Any]:
+    n_runs = len(outcome.runs)
+    spreads = {name: getattr(outcome, name) for name in ("accuracy", "worst_group", "gini", "coherence")}
+    return {"name": outcome.name, **{name: _cell(spread, n_runs) for name, spread in spreads.items()}}
+
+
+def _row(outcome: Outcome, before: Outcome, groups: Sequence[str], name: str | None = None) -> dict[str, Any]:
+    n_runs = len(outcome.runs)
+    return {
+        "name": outcome.name if name is None else name,
+        "accuracy": _cell(outcome.accuracy, n_runs),
+        "worst_group": _cell(outcome.worst_group, n_runs),
+        "change": None if outcome is before else _pair(_changes(before, outcome)),
+        "groups": [_cell(outcome.group(group), n_runs) for group in groups],
+    }
+
+
+def _compared(demo: BirdsDemo, groups: Sequence[str]) -> dict[str, Any] | None:
+    """Accuracy by group as trained and after the first removal."""
+    if not demo.removals:
+        return None
+    after = demo.removals[0]
+    bars = [
+        {
+            "group": group,
+            "before": _cell(demo.ours.group(group), len(demo.ours.runs)),
+            "after": _cell(after.group(group), len(after.runs)),
+        }
+        for group in groups
+    ]
+    return {"name": after.name, "bars": bars}
+
+
+def _choice(choice: Choice, model: str) -> dict[str, Any]:
+    return {
+        "name": choice.name,
+        "model": model,
+        "value": f"{choice.value:g}",
+        "tried": [(f"{value:g}", accuracy) for value, accuracy in choice.accuracy.items()],
+        "rule": choice.rule,
+    }
+
+
+def _changes(before: Outcome, after: Outcome) -> list[float]:
+    """Change of the worst group's accuracy, run by run."""
+    return [new - old for old, new in zip(before.worst_groups, after.worst_groups, strict=True)]
+
+
+def _pair(values: Sequence[float]) -> tuple[float, float | None]:
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def _cell(spread: Spread, n_runs: int) -> tuple[float, float | None]:
+    """Mean and standard deviation; one run has none."""
+    return spread.mean, spread.std if n_runs > 1 else None
+
+
+# ---------------------------------------------------------------------- nodes
+
+
+def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str, Any]]:
+    """What each node reads and counts for; bars are relative to the largest value of all."""
+    marked = np.isin([model.concepts_[j % len(model.concepts_)] for j in range(len(model.input_names_))], spurious)
+    largest = float(model.node_attributions_.max())
+    nodes = []
+    for values, counts in zip(model.node_attributions_, model.class_attributions_.T, strict=True):
+        leading = np.argsort(-values, kind="stable")[:TOP].tolist()
+        readings = [
+            {
+                "name": model.input_names_[j],
+                "value": float(values[j]),
+                "width": 100 * float(values[j]) / largest,
+                "spurious": bool(marked[j]),
+            }
+            for j in leading
+        ]
+        nodes.append(
+            {
+                "readings": readings,
+                "spurious": float(values[marked].sum()),
+                "classes": list(zip(map(str, model.classes_.tolist()), counts.tolist(), strict=True)),
+            }
+        )
+    return nodes
+
+
+# ---------------------------------------------------------------------- where it comes from
+
+
+def _provenance(demo: BirdsDemo) -> list[tuple[str, str]]:
+    backbone = demo.table.provenance.get("backbone") or {}
+    parameters = demo.model.get_params()
+    n_runs = len(demo.ours.runs)
+    return [
+        ("choqolate", choqolate.__version__),
+        ("encoder", str(backbone.get("name", "not known"))),
+        ("its identity", str(backbone.get("identity", "not known"))),
+        ("pictures", count(len(demo.rows))),
+        ("concepts", f"{count(len(demo.table.concepts))}, {count(len(demo.table.spurious))} of them spurious"),
+        ("seeds", "0" if n_runs == 1 else f"0 to {n_runs - 1}"),
+        ("CHOQOLATE", ", ".join(f"{name} {parameters[name]}" for name in HYPERPARAMETERS)),
+        ("linear bottleneck", f"{demo.rate.name} {demo.rate.value:g}"),
+    ]
+
+
+def _command(n_pictures: int, n_runs: int) -> str:
+    """What to type for the same run; defaults are left out."""
+    images = "" if n_pictures == N_PICTURES else f" --images {n_pictures}"
+    return f"choqolate demo{images}" + ("" if n_runs == N_RUNS else f" --seeds {n_runs}")
