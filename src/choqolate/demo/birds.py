@@ -149,7 +149,7 @@ def run_birds(output: Path, n_pictures: int = N_PICTURES, *, n_runs: int = N_RUN
     with clock.step("draw"):
         rows = render_birds(output / "images", n_pictures, verbose=verbose)
         fair_rows = render_birds(output / "unbiased", n_pictures, agreement=0.5, parts=("train",), verbose=verbose)
-    with clock.step("encode and score"):
+    with clock.step("encode and score"), _one_thread():
         _clear(output / "embeddings")
         fair, table = (_score(source, output / "embeddings", verbose) for source in (fair_rows, rows))
         table.save(output / "scores.parquet")
@@ -180,6 +180,19 @@ def run_birds(output: Path, n_pictures: int = N_PICTURES, *, n_runs: int = N_RUN
         edited=edited,
         seconds=clock.seconds,
     )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The encoder is so small that the process that decodes the pictures needs the other core more."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _clear(folder: Path) -> None:
