@@ -1,8 +1,8 @@
 """Speed and memory as ratios, both sides measured in turns in one run: ``make bench``.
 
 The other side is the obvious PyTorch implementation in obvious.py; of the embedding, a loop that only runs the encoder.
-Everything runs with the number of threads that PyTorch takes by default. ``--only layer,memory,fit,runs,factored,embed,
-vocabulary`` picks sections.
+Everything runs with the number of threads that PyTorch takes by default. ``--only layer,memory,fit,runs,temperatures,
+factored,embed,vocabulary,birds`` picks sections.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,38 @@ def bench_runs(epochs: int) -> list[tuple[str, ...]]:
     return [(name, f"{mine:.1f} s", f"20 x {its:.1f} s", f"{20 * ratio:.1f} x", ">= 15 x")]
 
 
+def bench_temperatures() -> list[tuple[str, ...]]:
+    """Five seeds at four temperatures in one pass, against a pass for each temperature, at the demo's size."""
+    rng = np.random.default_rng(0)
+    X, y, values = rng.random((3600, 48)), rng.integers(0, 2, 3600), (0.005, 0.02, 0.05, 0.1)
+    shared = dict(seeds=range(5), epochs=20)
+    mine, its, ratio = side_by_side(
+        lambda: cq.fit_runs(X, y, temperatures=values, **shared),
+        lambda: [cq.fit_runs(X, y, temperature=value, **shared) for value in values],
+        rounds=3,
+    )
+    return [("fit_runs, 5 seeds, 4 temperatures", f"{mine:.1f} s", f"{its:.1f} s", f"{ratio:.1f} x", "> 1 x")]
+
+
+def bench_birds() -> list[tuple[str, ...]]:
+    """Bird scenes drawn and written on all cores, against one process; then how long the whole data set takes."""
+    from choqolate.datasets.birds import N_PICTURES, render_birds
+
+    with tempfile.TemporaryDirectory() as folder:
+        few = 1_200
+        mine, its, ratio = side_by_side(
+            lambda: render_birds(Path(folder) / "ours", few),
+            lambda: render_birds(Path(folder) / "alone", few, workers=1),
+            rounds=3,
+        )
+        whole = seconds(lambda: render_birds(Path(folder) / "ours"))
+    rates = (f"{few / time:.0f} pictures/s" for time in (mine, its))
+    return [
+        (f"{few:,} bird scenes", *rates, f"{ratio:.2f} x", "> 1 x"),
+        (f"{N_PICTURES:,} bird scenes", f"{whole:.1f} s", "", "", "< 60 s"),
+    ]
+
+
 def bench_factored() -> list[tuple[str, ...]]:
     """Cost of doubling the vocabulary (batch 64), and the peak of a fit with 20,000 concepts and 2,000 rows."""
     rows = []
@@ -180,7 +213,7 @@ def bench_vocabulary() -> list[tuple[str, ...]]:
 def main() -> None:
     """Measure the chosen sections and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="layer,memory,fit,runs,factored,embed,vocabulary")
+    parser.add_argument("--only", default="layer,memory,fit,runs,temperatures,factored,embed,vocabulary,birds")
     parser.add_argument("--epochs", type=int, default=5, help="length of the measured fits (the paper's is 100)")
     parser.add_argument("--peak", choices=["ours", "obvious", "factored"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -192,9 +225,11 @@ def main() -> None:
         "memory": bench_memory,
         "fit": lambda: bench_fit(arguments.epochs),
         "runs": lambda: bench_runs(arguments.epochs),
+        "temperatures": bench_temperatures,
         "factored": bench_factored,
         "embed": bench_embed,
         "vocabulary": bench_vocabulary,
+        "birds": bench_birds,
     }
     console = Console()
     table = Table("", "ours", "other side", "ratio", "to reach", title=f"batch {BATCH}, {NODES} nodes, float32")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,19 +17,30 @@ import choqolate as cq
 from choqolate.datasets.birds import BIRDS, FAMILIES, read_truth
 from choqolate.demo.birds import run_birds
 
+OFFLINE = """
+import socket, sys
+def refuse(self, address, *rest):
+    if self.family != getattr(socket, "AF_UNIX", None):
+        sys.exit(f"asked for the network: {address}")
+    return connect(self, address, *rest)
+connect, socket.socket.connect, socket.socket.connect_ex = socket.socket.connect, refuse, refuse
+from choqolate.cli import main
+main()
+"""
+
 
 def demo(*arguments: str, cwd, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from choqolate.cli import main; main()", "demo", *arguments]
+    """The command, in a process in which nothing can be reached."""
+    command = [sys.executable, "-c", OFFLINE, "demo", *arguments]
     settings = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"} | environment
+    settings.pop("HF_HUB_OFFLINE", None)
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings, check=False)
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A small demo in a process of its own, with every way to a network closed."""
     folder = tmp_path_factory.mktemp("newcomer")
-    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-    done = demo("--images", "200", "--seeds", "1", cwd=folder, HF_HUB_OFFLINE="1", **nowhere)
+    done = demo("--images", "200", "--seeds", "1", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "choqolate-demo", done
 
@@ -36,7 +49,7 @@ def test_everything_is_left_in_the_folder(small):
     folder, done = small
     assert done.stderr == ""
     assert {path.name for path in folder.iterdir()} == {
-        *("report.html", "contact-sheet.jpg", "scores.parquet", "model", "model-edited"),
+        *("report.html", "contact-sheet.jpg", "demo.json", "scores.parquet", "model", "model-edited"),
         *("images", "unbiased", "embeddings"),
     }
     assert "The pictures are in choqolate-demo/images" in done.stdout
@@ -58,7 +71,7 @@ def test_the_table_prints_what_the_saved_models_do(small):
         result = cq.evaluate(cq.load(folder / name), table)
         (printed,) = re.findall(rf"^{line} +(.*)$", done.stdout.split("linear\n")[0], re.MULTILINE)[:1]
         numbers = [float(number) for number in re.findall(r"\d+\.\d", printed)]
-        expected = [result.accuracy, 0, min(result.group_accuracy.values()), 0, *result.group_accuracy.values()]
+        expected = [result.accuracy, min(result.group_accuracy.values()), *result.group_accuracy.values()]
         assert numbers == [round(100 * value, 1) for value in expected]
     assert cq.load(folder / "model-edited").removal_.concepts == BIRDS.spurious
     assert cq.load(folder / "model").provenance_["backbone"]["name"] == "mini"
@@ -94,44 +107,73 @@ def test_the_pictures_can_be_scored_again_with_other_words(small, tmp_path, monk
     assert "fit" in capsys.readouterr().out
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory):
-    """The demo as it is, with ten runs."""
-    return run_birds(tmp_path_factory.mktemp("full"), n_runs=10, verbose=False)
+def test_the_numbers_are_kept_run_by_run(small):
+    folder, _ = small
+    kept = json.loads((folder / "demo.json").read_text())
+    (run,) = kept["outcomes"]["CHOQOLATE"]
+    assert run == cq.evaluate(cq.load(folder / "model"), cq.ConceptScores.load(folder / "scores.parquet")).as_dict()
+    assert {"rescale", "placebo", "linear, frozen at their mean"} <= set(kept["outcomes"])
 
 
-def test_removal_lifts_the_worst_group_and_a_placebo_does_not(full):
+def test_only_a_folder_of_its_own_is_taken(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "scores.parquet").write_bytes(b"precious")
+    done = demo("--images", "40", "--seeds", "1", "-o", "work", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "work holds other things" in done.stderr
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["scores.parquet"]
+
+
+def test_a_second_demo_replaces_the_first_and_leaves_what_others_put_there(small, tmp_path):
+    folder, _ = small
+    shutil.copytree(folder, tmp_path / "again")
+    (tmp_path / "again" / "notes.txt").write_text("mine")
+    run = run_birds(tmp_path / "again", 60, n_runs=1, verbose=False)
+    assert len(run.rows) == 60
+    assert (tmp_path / "again" / "notes.txt").read_text() == "mine"
+    assert len(cq.ConceptScores.load(tmp_path / "again" / "scores.parquet")) == 60
+    assert not (tmp_path / "again" / "report.html").exists()  # the old page would tell of other pictures
+    (tmp_path / "again" / "images" / "train" / "holiday.jpg").write_bytes(b"precious")
+    with pytest.raises(cq.ChoqolateError, match="images holds other things"):
+        run_birds(tmp_path / "again", 60, n_runs=1, verbose=False)
+    assert (tmp_path / "again" / "model").is_dir()
+
+
+def test_one_run_claims_no_deviation(small):
+    _, done = small
+    assert "±" not in done.stdout
+    assert "in the mean" not in done.stdout
+
+
+def test_ten_runs_of_the_demo(tmp_path):
+    """What the data set is for: removal helps, a placebo does not, nodes can be read. One test, as it takes long."""
+    full = run_birds(tmp_path / "demo", n_runs=10, verbose=False)
     before = np.array(full.ours.worst_groups)
     for outcome in full.removals[:-1]:
         lifts = np.array(outcome.worst_groups) - before
         assert lifts.mean() >= 0.15, outcome.name
         assert (lifts > 0).sum() >= 9, outcome.name
     placebo = full.removals[-1]
-    assert placebo.name.startswith("placebo")
+    assert placebo.name == "placebo"
     assert (np.array(placebo.worst_groups) - before).mean() < 0.02
 
-
-def test_nodes_are_sparse_and_coherent(full):
     assert full.ours.gini.mean >= 0.7
     assert full.ours.gini.mean > full.linear.gini.mean + 0.2
-    assert full.ours.coherence.mean > full.linear.coherence.mean
+    assert full.ours.coherence.mean > full.linear.coherence.mean + 0.1
 
-
-def test_training_on_unbiased_pictures_is_a_ceiling_above_the_biased_model(full):
     unbiased = next(outcome for outcome in full.alternatives if "unbiased" in outcome.name)
     assert unbiased.worst_group.mean > full.ours.worst_group.mean + 0.15
     assert unbiased.accuracy.mean > full.ours.accuracy.mean
 
+    close = [
+        value for value, of in full.temperature.accuracy.items() if of >= max(full.temperature.accuracy.values()) - 0.01
+    ]
+    assert full.temperature.value == max(close) == full.model.temperature
+    check_that_leading_words_belong_together(full)
 
-def test_the_temperature_is_the_largest_within_a_point_of_the_best(full):
-    tried = full.temperature.accuracy
-    close = [value for value, accuracy in tried.items() if accuracy >= max(tried.values()) - 0.01]
-    assert full.temperature.value == max(close)
-    assert full.model.temperature == full.temperature.value
 
-
-def test_words_that_lead_a_node_belong_together(full):
-    """Of most nodes the three leading concepts speak for the same class, in the truth of the training pictures."""
+def check_that_leading_words_belong_together(full):
+    """Of nearly all nodes the three leading concepts speak for one class, in the truth of the training pictures."""
     shown, waterbird = read_truth(full.folder / "images"), full.rows.labels == "waterbird"
     train = full.rows.split == "train"
     speaks = {}

@@ -359,6 +359,8 @@ def fit_runs(
 
 
 def _temperatures(temperatures: Iterable[float] | None, usual: float) -> list[float]:
+    if temperatures is not None and not isinstance(temperatures, Iterable):
+        raise ChoqolateError(f"expected temperatures to be several, such as [0.005, 0.02], got {temperatures!r}")
     several = [usual] if temperatures is None else list(temperatures)
     if not several:
         raise ChoqolateError("expected at least one temperature, got none")

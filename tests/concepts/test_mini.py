@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,6 +85,15 @@ def test_a_folder_of_its_vectors_finds_it_again_by_name(mini, tmp_path):
     assert table.provenance["backbone"]["identity"] == mini.identity
 
 
+def test_a_folder_of_that_name_is_found_by_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mini").mkdir()
+    assert isinstance(cq.load_backbone("mini"), MiniBackbone)
+    for path in ("./mini", Path("mini")):
+        with pytest.raises(ChoqolateError, match=r"expected a checkpoint with config\.json"):
+            cq.load_backbone(path)
+
+
 def test_unknown_words_are_named_with_the_known_ones(mini):
     with pytest.raises(ChoqolateError) as caught:
         mini.encode_texts(["webbed feet", "a photo of a Zeppelin over Graz", "sea"])
@@ -94,7 +104,7 @@ def test_unknown_words_are_named_with_the_known_ones(mini):
 
 @pytest.mark.parametrize("text", ["", "  ", "a photo of the", "!?"])
 def test_texts_without_a_word_are_refused(mini, text):
-    with pytest.raises(ChoqolateError, match="never saw"):
+    with pytest.raises(ChoqolateError, match="expected texts that say how something looks"):
         mini.encode_texts([text])
 
 
@@ -105,7 +115,12 @@ def test_the_classes_are_no_words_of_its_captions(mini, label):
 
 
 def test_prompts_capitals_and_punctuation_change_nothing(mini):
-    plain, *others = mini.encode_texts(["webbed feet", "Webbed  FEET", "a photo of a bird with webbed feet."])
+    plain, *others = mini.encode_texts(
+        [
+            *("webbed feet", "Webbed  FEET", "a photo of a bird with webbed feet.", "'webbed feet'", "webbed-feet"),
+            *("webbed_feet", "this is a bird that has webbed feet", "the bird’s webbed feet"),
+        ]
+    )
     for other in others:
         assert np.allclose(plain, other, atol=1e-6)
 
@@ -117,7 +132,7 @@ def test_an_unseen_pair_of_known_words_is_read_as_its_words(mini):
 
 
 def test_phrases_end_at_fillers_and_punctuation():
-    assert phrases("long neck and short legs; the sea-side") == [("long", "neck"), ("short", "legs"), ("sea-side",)]
+    assert phrases("long neck and short legs; the sea") == [("long", "neck"), ("short", "legs"), ("sea",)]
     assert phrases(" ".join(sorted(FILLERS))) == []
     assert len(features("long neck")) == 3  # two words and a pair
     assert len(features("long, neck")) == 2

@@ -220,6 +220,20 @@ def test_a_data_set_of_ours_is_replaced_and_nothing_else_is(tmp_path):
     with pytest.raises(ChoqolateError, match="mine holds other things"):
         render_birds(tmp_path / "mine", 40)
     assert (tmp_path / "mine" / "holiday.jpg").read_bytes() == b"precious"
+    (tmp_path / "mine" / "birds.csv").write_text("name,count\nrobin,3\n")
+    with pytest.raises(ChoqolateError, match="mine holds other things"):
+        render_birds(tmp_path / "mine", 40)
+    (tmp_path / "images" / "train" / "mine.jpg").write_bytes(b"precious")
+    with pytest.raises(ChoqolateError, match="images holds other things"):
+        render_birds(tmp_path / "images", 40)
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "images").symlink_to(tmp_path / "disk")
+    for count in (40, 50):
+        assert len(render_birds(tmp_path / "images", count)) == count
+    assert (tmp_path / "images").is_symlink()
 
 
 def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
@@ -232,6 +246,8 @@ def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "images")], check=False)
     assert done.returncode == 9
     assert not (tmp_path / "images").exists()
+    (left,) = tmp_path.iterdir()
+    os.utime(left, (0, 0))  # long ago
     assert len(render_birds(tmp_path / "images", 40)) == 40
     assert os.listdir(tmp_path) == ["images"]
 
@@ -243,6 +259,9 @@ def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
         ({"n_pictures": 40, "agreement": 1.2}, "expected agreement to be a share between 0 and 1, got 1.2"),
         ({"n_pictures": 40, "parts": ("train", "tests")}, "tests"),
         ({"n_pictures": 40, "seed": -1}, "seed"),
+        ({"n_pictures": 40, "parts": ()}, "expected at least one of train, val and test"),
+        ({"n_pictures": 40, "agreement": "much"}, "expected agreement to be a number"),
+        ({"n_pictures": 40, "workers": 0}, "expected workers to be a whole number of at least 1"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_drawn(tmp_path, arguments, message):

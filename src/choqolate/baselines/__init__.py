@@ -1,4 +1,4 @@
-"""Other methods over the same concept scores, behind the interface of :class:`~choqolate.ChoqolateClassifier`."""
+"""Other methods over the same concept scores, fitted, applied and read like :class:`~choqolate.ChoqolateClassifier`."""
 
 from choqolate.baselines.linear import LinearBottleneck, fit_linear_runs
 

@@ -92,7 +92,7 @@ def datasets(
     ] = None,
     option: DatasetOption = None,
 ) -> None:
-    """List the paper's data sets, show one, or check a copy of it.
+    """List the data sets that can be read, show one, or check a copy of it.
 
     Example: [bold]choqolate datasets cub CUB_200_2011[/]
     """

@@ -65,8 +65,8 @@ def demo(
     data: Annotated[Data, typer.Option(metavar="NAME", help="birds (drawn pictures) or breast-cancer (a table).")] = (
         Data.birds
     ),
-    images: Annotated[int, typer.Option(metavar="N", help="How many pictures to draw.")] = 6_000,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Runs to train.")] = 5,
+    images: Annotated[int, typer.Option(metavar="N", min=40, help="How many pictures to draw (birds).")] = 6_000,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs to train.")] = 5,
 ) -> None:
     """Do the whole job on what comes with the package: from drawn pictures to a corrected model, without a network.
 
@@ -81,9 +81,10 @@ def demo(
     if data is Data.breast_cancer:
         show.show_breast_cancer(open_console(), run_breast_cancer(output, n_runs=seeds))
         return
-    result = run_birds(output, images, n_runs=seeds)
+    console = open_console()
+    result = run_birds(output, images, n_runs=seeds, tell=lambda step: console.print(step, style="dim", markup=False))
     write_demo_page(result)
-    show.show_birds(open_console(), result)
+    show.show_birds(console, result)
 
 
 @app.command()
@@ -126,7 +127,7 @@ def fit(
     from choqolate.cli import show
     from choqolate.cli.terminal import open_console, printable_name, show_next
     from choqolate.concepts.scores import ConceptScores
-    from choqolate.evaluation import Evaluation, evaluate, fit_scores, has_held_out
+    from choqolate.evaluation import Evaluation, evaluate, fit_scores, has_held_out, spurious_concepts
     from choqolate.persistence import check_target
 
     check_target(output)
@@ -164,7 +165,8 @@ def fit(
     leading = model.concepts_[int(model.node_attributions_.sum(0).argmax()) % len(model.concepts_)]
     if leading != printable_name(leading) or leading.startswith("-"):
         leading = "CONCEPT"
-    removal: list[str | Path] = ["remove", output, leading, "-o", f"{output}-edited", "--scores", scores]
+    wanted = "--spurious" if spurious_concepts(model, table) else leading
+    removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
     show_next("The model is", output, ["eval", output, scores], removal)
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from choqolate.cli import show
 from choqolate.cli.terminal import counted, number, plain_table, printable_name
 from choqolate.datasets.birds import GROUPS
-from choqolate.demo.birds import BirdsDemo, Choice, Outcome, Spread
+from choqolate.demo.birds import FEW, BirdsDemo, Choice
 from choqolate.demo.breast_cancer import BreastCancerDemo
+from choqolate.demo.outcome import Outcome, Spread
 from choqolate.validation import listed
 
+NEXT = (
+    "choqolate score PHOTOS/ --concepts words.txt -o scores.parquet",
+    "choqolate fit scores.parquet -o model --temperature {temperature:g}",
+)
+_LEAST_WIDTH = 100
 _HEADS = [name.replace("bird on", "bird\non") for name in GROUPS]
 _SHORT = {
+    "CHOQOLATE": "as trained",
+    "linear bottleneck": "as trained",
     "rescale, recalibrated": "recalibrated",
     "CHOQOLATE, retrained without them": "retrained",
     "CHOQOLATE, trained on unbiased pictures": "unbiased",
@@ -25,18 +34,20 @@ _LEGEND = (
     "recalibrated: rescale, then classes as frequent as in training; placebo: {n} random core concepts removed; "
     "retrained: without the words; unbiased: the same birds before places that say nothing; frozen: words at their mean"
 )
-FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
 
 
 def show_birds(console: Console, demo: BirdsDemo) -> None:
     """The demo on bird scenes, from the pictures to what to do next."""
     table, runs = demo.table, len(demo.ours.runs)
     core, spurious = len(table.concepts) - len(table.spurious), len(table.spurious)
-    sizes = f"{counted(len(demo.rows), 'picture')}, {core} core and {spurious} background concepts, 8 nodes, 2 classes"
-    console.print(Text.assemble(("CHOQOLATE", "bold"), f" on bird scenes: {sizes}, {counted(runs, 'run')}"))
+    words = f"{core} core and {spurious} background concepts"
+    sizes = f"{counted(len(demo.rows), 'picture')}, {words}, {demo.model.n_nodes} nodes, {counted(runs, 'run')}"
+    console.print(Text.assemble(("CHOQOLATE", "bold"), f" on bird scenes: {sizes}"))
     _show_pictures(console, demo)
-    partnered = f"{demo.redundancy.partnered:.0%} of the concepts have a partner"
-    console.print(Text(f"redundancy: mean correlation {demo.redundancy.mean:.2f}, {partnered}", style="dim"))
+    partnered, least = f"{demo.redundancy.partnered:.0%}", f"correlation of at least {demo.redundancy.threshold:.2f}"
+    console.print(
+        Text(f"redundancy: {partnered} of the concepts rise and fall with another one ({least})", style="dim")
+    )
     _show_models(console, demo)
     console.print(Text("\nWhat each node of the first run reads, and what it counts for", style="bold"), end="")
     show.show_nodes(console, demo.model)
@@ -53,18 +64,19 @@ def _show_pictures(console: Console, demo: BirdsDemo) -> None:
     assert split is not None
     for part in ("train", "val", "test"):
         table.add_row(part, *(f"{((groups == group) & (split == part)).sum():,}" for group in GROUPS))
-    console.print("", table)
+    console.print()
+    _print_table(console, table)
     if len(demo.rows) < FEW:
         console.print(Text(f"with {len(demo.rows):,} pictures, numbers of groups are mostly chance", style="yellow"))
 
 
 def _show_models(console: Console, demo: BirdsDemo) -> None:
     console.print()
-    table = plain_table("as trained", "accuracy", "worst\ngroup", "Attribution\nGini", "Node\nCoherence")
+    table = plain_table("as trained", "accuracy\n%", "worst\ngroup, %", "Attribution\nGini", "Node\nCoherence")
     for outcome in (demo.ours, demo.linear):
-        columns = (outcome.accuracy, outcome.worst_group, outcome.gini, outcome.coherence)
-        table.add_row(outcome.name, *map(_spread, columns))
-    console.print(table)
+        shares = map(_percent, (outcome.accuracy, outcome.worst_group))
+        table.add_row(outcome.name, *shares, *map(_spread, (outcome.gini, outcome.coherence)))
+    _print_table(console, table)
     console.print(Text(f"{demo.ours.name}: {_reason(demo.temperature)}", style="dim"))
     console.print(Text(f"{demo.linear.name}: {_reason(demo.rate)}", style="dim"))
 
@@ -73,16 +85,19 @@ def _show_removals(console: Console, demo: BirdsDemo) -> None:
     console.print(Text("\nWithout the background concepts, after training (per cent)", style="bold"))
     console.print(Text(f"removed: {listed(demo.table.spurious, 30)}", style="dim"))
     table = plain_table("", "accuracy", "worst\ngroup", *_HEADS)
-    ours, linear = (
-        [outcome for outcome in demo.alternatives if outcome.name.startswith(kind)] for kind in ("CHOQ", "linear")
-    )
+    linear = [outcome for outcome in demo.alternatives if outcome.name.startswith("linear")]
+    ours = [outcome for outcome in demo.alternatives if outcome not in linear]
     for title, outcomes in (("CHOQOLATE", (demo.ours, *demo.removals, *ours)), ("linear", (demo.linear, *linear))):
         table.add_row(Text(title, style="bold"))
         for outcome in outcomes:
-            name = "as trained" if outcome in (demo.ours, demo.linear) else _SHORT.get(outcome.name, outcome.name)
+            name = (
+                "as trained"
+                if outcome is demo.ours or outcome is demo.linear
+                else _SHORT.get(outcome.name, outcome.name)
+            )
             groups = (f"{100 * outcome.group(group).mean:.1f}" for group in GROUPS)
             table.add_row(Text(f"  {name}"), _percent(outcome.accuracy), _percent(outcome.worst_group), *groups)
-    console.print(table)
+    _print_table(console, table)
     console.print(Text(_LEGEND.format(n=len(demo.table.spurious)), style="dim"))
     _show_change(console, demo.ours, demo.removals[0])
     _show_change(console, demo.ours, demo.removals[-1])
@@ -91,35 +106,42 @@ def _show_removals(console: Console, demo: BirdsDemo) -> None:
 def _show_change(console: Console, before: Outcome, after: Outcome) -> None:
     pairs = list(zip(before.worst_groups, after.worst_groups, strict=True))
     change, higher = 100 * (after.worst_group.mean - before.worst_group.mean), sum(new > old for old, new in pairs)
-    text = f"{after.name}: worst group {change:+.1f} points in the mean, higher in {higher} of {len(pairs)} runs"
-    console.print(Text(text))
+    runs = f" in the mean, higher in {higher} of {len(pairs)} runs" if len(pairs) > 1 else ""
+    console.print(Text(f"{after.name}: worst group {change:+.1f} points{runs}"))
 
 
 def _show_places(console: Console, demo: BirdsDemo) -> None:
     folder = printable_name(demo.folder)
-    places = f"The pictures are in {folder}/images, all of this is in {folder}/report.html."
-    console.print(Text(f"\n{places}"), soft_wrap=True)
-    console.print(Text("With your own pictures, in a folder for each class, and words, one a line:"), soft_wrap=True)
-    console.print(Text("  choqolate score PHOTOS/ --concepts words.txt -o scores.parquet"), soft_wrap=True)
-    console.print(Text("  choqolate fit scores.parquet -o model"), soft_wrap=True)
+    console.print(Text(f"\nThe pictures are in {folder}/images, and those that are not biased in {folder}/unbiased."))
+    console.print(Text(f"All of this is in {folder}/report.html."))
+    console.print(
+        Text("With your own pictures, in a folder for each class, and words, one a line (CLIP is downloaded):")
+    )
+    for command in NEXT:
+        console.print(Text(f"  {command.format(temperature=demo.temperature.value)}"), soft_wrap=True)
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Numbers are never cut: on a narrow terminal lines run over."""
+    console.print(table, width=max(console.width, _LEAST_WIDTH), crop=False, no_wrap=True, overflow="ignore")
 
 
 def _reason(choice: Choice) -> str:
-    tried = ", ".join(f"{value:g} {100 * accuracy:.1f}" for value, accuracy in choice.accuracy.items())
+    tried = ", ".join(f"{value:g}: {100 * accuracy:.1f} %" for value, accuracy in choice.accuracy.items())
     return f"{choice.name} {choice.value:g}, {choice.rule} in validation accuracy ({tried})"
 
 
 def _spread(spread: Spread) -> str:
-    return f"{number(spread.mean)} ± {number(spread.std)}"
+    return number(spread.mean) + ("" if spread.std is None else f" ± {number(spread.std)}")
 
 
 def _percent(spread: Spread) -> str:
-    return f"{100 * spread.mean:.1f} ± {100 * spread.std:.1f}"
+    return f"{100 * spread.mean:.1f}" + ("" if spread.std is None else f" ± {100 * spread.std:.1f}")
 
 
 def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:
     """The demo on a table."""
-    sizes = f"30 measurements, 8 nodes, 2 classes, {counted(demo.runs, 'run')}"
+    sizes = f"{len(demo.model.concepts_)} measurements, {demo.model.n_nodes} nodes, {counted(demo.runs, 'run')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on breast-cancer: {sizes}"))
     summary = plain_table("", "mean", "std")
     summary.add_row("test accuracy", *map(number, demo.accuracy))

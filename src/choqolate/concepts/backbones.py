@@ -108,6 +108,9 @@ class Backbone(ABC):
         dtype: torch.dtype = getattr(torch, self.precision)
         return dtype
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.dim} numbers a vector)"
+
     def describe(self) -> dict[str, Any]:
         """What has to be known to tell whether vectors can be compared."""
         return {"name": self.name, "identity": self.identity, "precision": self.precision, "dim": self.dim}
@@ -199,7 +202,7 @@ def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", 
     Raises:
         ChoqolateError: if there are no such weights here and none can be downloaded.
     """
-    if str(name) == "mini":
+    if name == "mini":  # a folder of this name is ./mini or a Path
         from choqolate.concepts.mini import MiniBackbone
 
         return MiniBackbone(device=device, precision=precision)

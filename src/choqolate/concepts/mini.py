@@ -25,11 +25,15 @@ NAME = "mini"
 WEIGHTS = "mini.safetensors"
 DIM = 128
 PIXELS = 64
-_FILLERS = "a an and at bird birds by image in its near of on photo photograph picture scene the with"
+_FILLERS = (
+    "a an and at before behind bird bird's birds by has have image in is it its near of on photo photograph picture "
+    "scene that the there this which with"
+)
 FILLERS = frozenset(_FILLERS.split())
 """Words that say nothing of how a picture looks, such as those of prompt templates: left out."""
 
 _BUCKETS = 2048
+_READING = 1  # changes with the way in which texts are cut into words
 _TRANSFORM = ImageTransform(size=(PIXELS, PIXELS), crop=None, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
@@ -66,9 +70,9 @@ def phrases(text: str) -> list[tuple[str, ...]]:
     [('webbed', 'feet'), ('sea',)]
     """
     found: list[tuple[str, ...]] = []
-    for part in re.split(r"[^\w\s'-]+", text.lower()):
+    for part in re.split(r"[^\w\s']+", text.lower().replace("’", "'").replace("-", " ").replace("_", " ")):
         run: list[str] = []
-        for word in [*part.split(), ""]:
+        for word in [*(word.strip("'") for word in part.split()), ""]:
             if word and word not in FILLERS:
                 run.append(word)
             elif run:
@@ -118,7 +122,7 @@ class MiniBackbone(Backbone):
         super().__init__(device=device, precision=precision)
         content = files("choqolate.concepts").joinpath(WEIGHTS).read_bytes()
         self.known, self._content = _read_known(content), content
-        shape = json.dumps([astuple(_TRANSFORM), sorted(FILLERS)]).encode()
+        shape = json.dumps([_READING, astuple(_TRANSFORM), sorted(FILLERS)]).encode()
         self.identity = f"{NAME}-{hashlib.sha256(content + shape).hexdigest()[:24]}"
 
     @property
@@ -159,10 +163,12 @@ class MiniBackbone(Backbone):
         empty = [text for text, found in words.items() if not found]
         if not unknown and not empty:
             return
-        unseen = ", ".join(map(repr, unknown or empty))
+        known, unseen = ", ".join(self.known), ", ".join(map(repr, unknown or empty))
+        if not unknown:
+            raise ChoqolateError(f"expected texts that say how something looks, got {unseen}: mini knows {known}")
         raise ChoqolateError(
-            f"the backbone mini never saw {unseen}: it was trained on drawn birds and knows {', '.join(self.known)}; "
-            "for other words take CLIP, such as openai/clip-vit-base-patch32"
+            f"the backbone mini never saw {unseen}: it was trained on drawn birds and knows {known}; for other words "
+            "take CLIP, such as openai/clip-vit-base-patch32"
         )
 
 

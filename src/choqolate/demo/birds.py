@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,68 +17,26 @@ from choqolate.baselines import LinearBottleneck, fit_linear_runs
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import embed
-from choqolate.concepts.folder import EmbeddingFolder
 from choqolate.concepts.scores import ConceptScores
 from choqolate.concepts.scoring import score
 from choqolate.concepts.vocabulary import Vocabulary
 from choqolate.datasets.birds import BIRDS, N_PICTURES, render_birds
+from choqolate.datasets.birds.dataset import check_target
+from choqolate.demo import MARK, claim, claim_folder
+from choqolate.demo.outcome import Outcome
 from choqolate.errors import ChoqolateWarning
-from choqolate.evaluation import ConceptModel, Evaluation, evaluate, fit_scores_runs
+from choqolate.evaluation import ConceptModel, evaluate, fit_scores_runs
+from choqolate.files import write_bytes
 from choqolate.manifest import Manifest
-from choqolate.persistence import check_target
 from choqolate.redundancy import Redundancy, check_redundancy
 from choqolate.removal import MODES
+from choqolate.validation import check_number
 
 N_RUNS = 5
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
 RATES = (0.001, 0.01, 0.1)  # learning rates of the linear bottleneck
+FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
 TOLERANCE = 0.01  # of validation accuracy that readable nodes may cost
-
-
-class Spread(NamedTuple):
-    """Mean and standard deviation over runs."""
-
-    mean: float
-    std: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the runs of one model do on the test rows.
-
-    Attributes:
-        name: of the model, or of what was done to it.
-        runs: one evaluation for each seed.
-    """
-
-    name: str
-    runs: tuple[Evaluation, ...]
-
-    @property
-    def accuracy(self) -> Spread:
-        return _spread([run.accuracy for run in self.runs])
-
-    @property
-    def worst_group(self) -> Spread:
-        """Of each run's own worst group."""
-        return _spread(self.worst_groups)
-
-    @property
-    def worst_groups(self) -> list[float]:
-        """Accuracy in the worst group, run by run."""
-        return [min(run.group_accuracy.values()) for run in self.runs]
-
-    @property
-    def gini(self) -> Spread:
-        return _spread([run.attribution_gini for run in self.runs])
-
-    @property
-    def coherence(self) -> Spread:
-        return _spread([run.node_coherence for run in self.runs])
-
-    def group(self, name: str) -> Spread:
-        """Accuracy in one group."""
-        return _spread([run.group_accuracy[name] for run in self.runs])
 
 
 @dataclass(frozen=True)
@@ -129,43 +87,74 @@ class BirdsDemo:
     edited: ChoqolateClassifier
     seconds: dict[str, float]
 
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers as JSON can hold them: every outcome, run by run."""
+        outcomes = (self.ours, *self.removals, *self.alternatives, self.linear)
+        return claim() | {
+            "pictures": len(self.rows),
+            "temperature": self.temperature.value,
+            "learning_rate": self.rate.value,
+            "seconds": self.seconds,
+            "outcomes": {outcome.name: [run.as_dict() for run in outcome.runs] for outcome in outcomes},
+        }
+
 
 @dataclass
 class _Clock:
+    tell: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str, what: str) -> Iterator[None]:
+        self.tell(what)
         start = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - start
 
 
-def run_birds(output: Path, n_pictures: int = N_PICTURES, *, n_runs: int = N_RUNS, verbose: bool = True) -> BirdsDemo:
-    """Do the whole job and leave pictures, embeddings, scores, the model and the edited model in a folder."""
-    for name in ("model", "model-edited"):
-        check_target(output / name)  # before the work, not after
-    clock = _Clock()
-    with clock.step("draw"):
-        rows = render_birds(output / "images", n_pictures, verbose=verbose)
-        fair_rows = render_birds(output / "unbiased", n_pictures, agreement=0.5, parts=("train",), verbose=verbose)
-    with clock.step("encode and score"), _one_thread():
-        _clear(output / "embeddings")
+def run_birds(
+    output: Path,
+    n_pictures: int = N_PICTURES,
+    *,
+    n_runs: int = N_RUNS,
+    verbose: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
+) -> BirdsDemo:
+    """Do the whole job and leave all that it makes in a folder.
+
+    Args:
+        output: new, empty, or of an earlier demo.
+        n_pictures: how many pictures to draw, beside those for the unbiased model.
+        n_runs: how many seeds to train.
+        verbose: show progress bars (on a terminal).
+        tell: called with a sentence when a step begins.
+    """
+    check_number("n_runs", n_runs, minimum=1, whole=True)
+    images, unbiased = output / "images", output / "unbiased" / "images"
+    for folder in (images, unbiased):
+        check_target(folder)  # before the work, not after
+    claim_folder(output)
+    clock = _Clock(tell)
+    with clock.step("draw", f"drawing {n_pictures:,} birds, and those for training once more before unbiased places"):
+        rows = render_birds(images, n_pictures, verbose=verbose)
+        fair_rows = render_birds(unbiased, n_pictures, agreement=0.5, parts=("train",), verbose=verbose)
+    with clock.step("encode and score", "encoding and scoring them with the backbone mini"), _one_thread():
         fair, table = (_score(source, output / "embeddings", verbose) for source in (fair_rows, rows))
         table.save(output / "scores.parquet")
-    with clock.step("train"):
+    tried = f"CHOQOLATE at {len(TEMPERATURES)} temperatures, the linear bottleneck at {len(RATES)} learning rates"
+    with clock.step("train", f"training {tried}, and what else one could do"):
         seeds = range(n_runs)
         temperature, ours = _tune_ours(table, seeds, verbose)
         rate, linear = _tune_linear(table, seeds)
         alternatives = _alternatives(table, fair, linear, seeds, temperature.value, rate.value, verbose)
-    with clock.step("remove and measure"), warnings.catch_warnings():
+    with clock.step("remove and measure", "removing the background concepts"), warnings.catch_warnings():
         # that some nodes read hardly anything else than the background is no news here
         warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
         removals = _removals(ours, table)
         edited = ours[0].remove_concepts(table.spurious)
     ours[0].save(output / "model")
     edited.save(output / "model-edited")
-    return BirdsDemo(
+    demo = BirdsDemo(
         folder=output,
         rows=rows,
         table=table,
@@ -180,6 +169,8 @@ def run_birds(output: Path, n_pictures: int = N_PICTURES, *, n_runs: int = N_RUN
         edited=edited,
         seconds=clock.seconds,
     )
+    write_bytes(output / MARK, json.dumps(demo.as_dict(), indent=2).encode() + b"\n")
+    return demo
 
 
 @contextmanager
@@ -193,12 +184,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _clear(folder: Path) -> None:
-    """Vectors of an earlier demo, perhaps by an earlier encoder, are of no use."""
-    if EmbeddingFolder.is_one(folder):
-        shutil.rmtree(folder)
 
 
 def _score(rows: Manifest, folder: Path, verbose: bool) -> ConceptScores:
@@ -275,7 +260,3 @@ def _alternatives(
 
 def _measured(name: str, runs: Sequence[ConceptModel], table: ConceptScores) -> Outcome:
     return Outcome(name, tuple(evaluate(run, table, "test") for run in runs))
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)

@@ -11,7 +11,10 @@ from sklearn.model_selection import train_test_split
 
 from choqolate import metrics
 from choqolate.classifier import ChoqolateClassifier, fit_runs
+from choqolate.demo import claim_folder
+from choqolate.demo.outcome import Spread
 from choqolate.removal import MODES
+from choqolate.validation import check_number
 
 N_RUNS = 5
 
@@ -21,7 +24,7 @@ class BreastCancerDemo:
     """What the demo measured, all of it on held-out rows.
 
     Attributes:
-        runs: number of runs behind ``accuracy``, ``gini`` and ``coherence``, each (mean, standard deviation).
+        runs: number of runs behind ``accuracy``, ``gini`` and ``coherence``, each over the runs.
         model: the first run.
         removed: the concept that its nodes rely on most.
         after: accuracy before and after removing it, by mode, without and with recalibration.
@@ -30,9 +33,9 @@ class BreastCancerDemo:
     """
 
     runs: int
-    accuracy: tuple[float, float]
-    gini: tuple[float, float]
-    coherence: tuple[float, float]
+    accuracy: Spread
+    gini: Spread
+    coherence: Spread
     model: ChoqolateClassifier
     removed: str
     before: float
@@ -43,8 +46,9 @@ class BreastCancerDemo:
 
 def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = True) -> BreastCancerDemo:
     """Train on scikit-learn's breast-cancer table: 30 named, strongly correlated measurements of 569 tumours."""
+    check_number("n_runs", n_runs, minimum=1, whole=True)
+    claim_folder(output)  # before the work, not after
     folder = output / "model"
-    folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
     data = load_breast_cancer(as_frame=True)
     y = data.target_names[data.target]
     X_train, X_test, y_train, y_test = train_test_split(data.data, y, test_size=0.3, stratify=y, random_state=0)
@@ -60,9 +64,9 @@ def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = Tru
     model.save(folder)
     return BreastCancerDemo(
         runs=n_runs,
-        accuracy=_spread([run.score(X_test, y_test) for run in runs]),
-        gini=_spread([_mean(metrics.attribution_gini(run.node_attributions_)) for run in runs]),
-        coherence=_spread([_mean(metrics.node_coherence(run.node_attributions_, correlation)) for run in runs]),
+        accuracy=Spread.over([run.score(X_test, y_test) for run in runs]),
+        gini=Spread.over([_mean(metrics.attribution_gini(run.node_attributions_)) for run in runs]),
+        coherence=Spread.over([_mean(metrics.node_coherence(run.node_attributions_, correlation)) for run in runs]),
         model=model,
         removed=removed,
         before=model.score(X_test, y_test),
@@ -74,7 +78,3 @@ def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = Tru
 
 def _mean(values: np.ndarray) -> float:
     return float(metrics.mean_over_nodes(values).mean)
-
-
-def _spread(values: list[float]) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 import choqolate
 from choqolate.datasets.birds import GROUPS, N_PICTURES
-from choqolate.demo.birds import N_RUNS, BirdsDemo, Choice, Outcome, Spread
+from choqolate.demo.birds import FEW, N_RUNS, BirdsDemo, Choice
+from choqolate.demo.outcome import Outcome, Spread
 from choqolate.files import write_bytes
 from choqolate.manifest import SPLITS
 from choqolate.report import count, data_uri, mean_std, number, render, share
@@ -44,14 +46,17 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
     groups = _groups(demo)
     n_runs = len(demo.ours.runs)
     removed = demo.edited.removal_.concepts if demo.edited.removal_ else ()
+    linear = [one for one in demo.alternatives if one.name.startswith("linear")]
+    ours = [one for one in demo.alternatives if one not in linear]
     outcomes = [
         ("", [_row(demo.ours, demo.ours, groups, f"{demo.ours.name}, as trained")]),
         ("Concepts removed, nothing trained again", [_row(one, demo.ours, groups) for one in demo.removals]),
+        ("What else one could do about these words", [_row(one, demo.ours, groups) for one in ours]),
         (
-            "What else one could do about these words",
+            "The linear bottleneck",
             [
-                *(_row(one, demo.ours, groups) for one in demo.alternatives),
-                _row(demo.linear, demo.ours, groups, f"{demo.linear.name}, as trained"),
+                _row(demo.linear, demo.linear, groups, f"{demo.linear.name}, as trained"),
+                *(_row(one, demo.linear, groups) for one in linear),
             ],
         ),
     ]
@@ -69,6 +74,7 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
         compared=_compared(demo, groups),
         placebo=any(one.name.startswith(PLACEBO) for one in demo.removals),
         removed=removed,
+        temperature=f"{demo.temperature.value:g}",
         redundancy=demo.redundancy.lines(),
         provenance=_provenance(demo),
         command=_command(len(demo.rows), n_runs),
@@ -114,17 +120,20 @@ def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
     else:
         sentences.append(f"{trained} and on {share(demo.ours.worst_group.mean)} of the worst group.")
     for placebo in (one for one in demo.removals if one.name.startswith(PLACEBO)):
-        change = mean_std(_pair(_changes(demo.ours, placebo)), 1, scale=100, signed=True)
+        change = mean_std(Spread.over(_changes(demo.ours, placebo)), 1, scale=100, signed=True)
         sentences.append(
-            f"Removing random others instead, which should not help, changes the worst group by {change} points."
+            "Removing as many random words of the bird instead, so that the background decides, changes the worst "
+            f"group by {change} points."
         )
+    if len(demo.rows) < FEW:
+        sentences.append(f"With {count(len(demo.rows))} pictures, numbers of groups are mostly chance.")
     return sentences
 
 
 def _change(before: Outcome, after: Outcome) -> str:
     """What happens to the worst group, with no claim beyond what the runs show."""
     changes = _changes(before, after)
-    mean, std = _pair(changes)
+    mean, std = Spread.over(changes)
     start, end = share(before.worst_group.mean), share(after.worst_group.mean)
     points = mean_std((mean, std), 1, scale=100, signed=True)
     if number(100 * mean, 1, signed=True) == number(0, 1):
@@ -157,19 +166,17 @@ def _agreement(rows: ConceptScores) -> float:
 
 
 def _trained_row(outcome: Outcome) -> dict[str, Any]:
-    n_runs = len(outcome.runs)
-    spreads = {name: getattr(outcome, name) for name in ("accuracy", "worst_group", "gini", "coherence")}
-    return {"name": outcome.name, **{name: _cell(spread, n_runs) for name, spread in spreads.items()}}
+    columns = ("name", "accuracy", "worst_group", "gini", "coherence")
+    return {column: getattr(outcome, column) for column in columns}
 
 
 def _row(outcome: Outcome, before: Outcome, groups: Sequence[str], name: str | None = None) -> dict[str, Any]:
-    n_runs = len(outcome.runs)
     return {
         "name": outcome.name if name is None else name,
-        "accuracy": _cell(outcome.accuracy, n_runs),
-        "worst_group": _cell(outcome.worst_group, n_runs),
-        "change": None if outcome is before else _pair(_changes(before, outcome)),
-        "groups": [_cell(outcome.group(group), n_runs) for group in groups],
+        "accuracy": outcome.accuracy,
+        "worst_group": outcome.worst_group,
+        "change": None if outcome is before else Spread.over(_changes(before, outcome)),
+        "groups": [outcome.group(group) for group in groups],
     }
 
 
@@ -181,8 +188,8 @@ def _compared(demo: BirdsDemo, groups: Sequence[str]) -> dict[str, Any] | None:
     bars = [
         {
             "group": group,
-            "before": _cell(demo.ours.group(group), len(demo.ours.runs)),
-            "after": _cell(after.group(group), len(after.runs)),
+            "before": demo.ours.group(group),
+            "after": after.group(group),
         }
         for group in groups
     ]
@@ -202,15 +209,6 @@ def _choice(choice: Choice, model: str) -> dict[str, Any]:
 def _changes(before: Outcome, after: Outcome) -> list[float]:
     """Change of the worst group's accuracy, run by run."""
     return [new - old for old, new in zip(before.worst_groups, after.worst_groups, strict=True)]
-
-
-def _pair(values: Sequence[float]) -> tuple[float, float | None]:
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def _cell(spread: Spread, n_runs: int) -> tuple[float, float | None]:
-    """Mean and standard deviation; one run has none."""
-    return spread.mean, spread.std if n_runs > 1 else None
 
 
 # ---------------------------------------------------------------------- nodes
@@ -258,6 +256,7 @@ def _provenance(demo: BirdsDemo) -> list[tuple[str, str]]:
         ("seeds", "0" if n_runs == 1 else f"0 to {n_runs - 1}"),
         ("CHOQOLATE", ", ".join(f"{name} {parameters[name]}" for name in HYPERPARAMETERS)),
         ("linear bottleneck", f"{demo.rate.name} {demo.rate.value:g}"),
+        ("threads", f"{torch.get_num_threads()} of torch {torch.__version__}; others may change the last digits"),
     ]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import os
+import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +30,8 @@ N_PICTURES = 6_000
 AGREEMENT = 0.95  # of place and class, in training and validation
 SHARES = {"train": 0.6, "val": 0.1, "test": 0.3}
 _COLUMNS = ("path", "label", "split", "group")
-_FEWEST = 40  # with fewer pictures, some group would have none
+_STALE_SECONDS = 3600  # no drawing takes so long
+_FEWEST = 40  # so that every group for training has a picture
 
 
 def render_birds(
@@ -66,12 +70,17 @@ def render_birds(
     from choqolate.datasets.birds.scenes import write_scenes  # it needs Pillow, reading does not
 
     check_number("n_pictures", n_pictures, minimum=_FEWEST, whole=True)
-    if not 0 <= agreement <= 1:
+    check_number("agreement", agreement, minimum=0)
+    if agreement > 1:
         raise ChoqolateError(f"expected agreement to be a share between 0 and 1, got {agreement!r}")
+    if workers is not None:
+        check_number("workers", workers, minimum=1, whole=True)
     for part in parts:
         check_choice("parts", part, SPLITS)
-    target = Path(folder)
-    _check_target(target)
+    if not parts:
+        raise ChoqolateError("expected at least one of train, val and test as parts, got none")
+    target = Path(folder).resolve()
+    check_target(target)
     sampled = {part: _sample(part, n_pictures, agreement, seed) for part in SPLITS if part in parts}
     with _replacing_folder(target) as temporary:
         paths: list[str] = []
@@ -83,7 +92,7 @@ def render_birds(
         joined = _joined(list(sampled.values()))
         write_scenes(joined, [temporary / path for path in paths], workers=workers, verbose=verbose)
         write_bytes(temporary / INDEX, _index(joined, paths, split))
-    return read(target)
+    return read(Path(folder))
 
 
 def read(root: Path) -> Manifest:
@@ -124,22 +133,38 @@ def _index(scenes: Scenes, paths: Sequence[str], split: Sequence[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
     """A folder of pictures of ours may be replaced, nothing else."""
     check_parent(target)
     if target.exists() and not target.is_dir():
         raise ChoqolateError(f"expected a folder for the pictures, {target} is a file: choose another name")
-    if target.is_dir() and any(target.iterdir()) and not (target / INDEX).is_file():
+    if target.is_dir() and any(target.iterdir()) and not _is_ours(target):
         raise ChoqolateError(
             f"expected an empty or new folder for the pictures, {target} holds other things: choose another"
         )
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds a drawn data set and nothing that somebody has put there since."""
+    try:
+        with open(folder / INDEX, encoding="utf-8") as file:
+            header = file.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        return False
+    if header != ",".join([*_COLUMNS, *ATTRIBUTES]):
+        return False
+    known = {folder / INDEX, *(folder / path for path in read_csv(folder / INDEX).paths)}
+    return all(path in known or path.is_dir() for path in folder.rglob("*"))
+
+
 @contextmanager
 def _replacing_folder(target: Path) -> Iterator[Path]:
     """A new folder to fill; it takes the target's name when the block ends without an error."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    stem = f".{target.name[:100]}."
+    for left in target.parent.glob(f"{glob.escape(stem)}*-*.tmp"):  # by a run that was killed
+        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    temporary = target.with_name(f"{stem}{os.getpid()}-{secrets.token_hex(4)}.tmp")
     temporary.mkdir(parents=True)
     try:
         yield temporary
