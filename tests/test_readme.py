@@ -46,6 +46,29 @@ def test_the_python_code_of_the_guide_runs(newcomer):
     assert space["table"].scores.shape == (24, 3)
 
 
+def test_the_code_and_the_commands_of_the_birds_page_run(newcomer, monkeypatch, capsys):
+    from choqolate.cli import main
+    from choqolate.datasets.birds import render_birds
+
+    page = (README.parent / "docs" / "birds.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block, "birds.md", "exec"), {})
+    assert "landbird" in capsys.readouterr().out
+    render_birds("choqolate-demo/images", 200)
+    commands = re.findall(r"^    choqolate ((?:score|fit|remove) .*)$", page, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        monkeypatch.setattr("sys.argv", ["choqolate", *command.split()])
+        main()
+    assert cq.load(newcomer / "birds-edited").removal_.concepts == cq.datasets.find_dataset("birds").spurious
+
+
+def test_the_birds_page_lists_what_the_encoder_knows():
+    page = (README.parent / "docs" / "birds.md").read_text()
+    listed = re.findall(r"[\w ]+", page.split("It\nknows\n")[1].split("\n\n## ")[0])
+    assert set(cq.load_backbone("mini").known) <= {words.strip() for words in listed}
+
+
 def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
     from choqolate.cli import main
 
