@@ -76,6 +76,7 @@ def small_demo(n_runs=2, concepts=CONCEPTS, classes=("landbird", "waterbird"), g
         ),
         model=ours[0],
         edited=edited[0],
+        unmixed=(5, 6),
         seconds={"draw": 1.25, "train": 61.0},
     )
 

@@ -51,6 +51,9 @@ def show_birds(console: Console, demo: BirdsDemo) -> None:
     _show_models(console, demo)
     console.print(Text("\nWhat each node of the first run reads, and what it counts for", style="bold"), end="")
     show.show_nodes(console, demo.model)
+    found, nodes = demo.unmixed
+    kinds = f"leading words all of the bird or all of the background: {found} of the {nodes} nodes of all runs"
+    console.print(Text(kinds, style="dim"))
     _show_removals(console, demo)
     steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in demo.seconds.items())
     console.print(Text(f"\n{steps}", style="dim"))

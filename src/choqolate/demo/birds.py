@@ -36,6 +36,7 @@ N_RUNS = 5
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
 RATES = (0.001, 0.01, 0.1)  # learning rates of the linear bottleneck
 FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
+LEAST_SHARE = 0.05  # of a node that a leading word has
 TOLERANCE = 0.01  # of validation accuracy that readable nodes may cost
 
 
@@ -70,6 +71,8 @@ class BirdsDemo:
         removals: CHOQOLATE without the spurious concepts: by mode, recalibrated, and a placebo.
         alternatives: what else one could do about them.
         model, edited: the first run, and the same without the spurious concepts (``"rescale"``).
+        unmixed: of how many nodes of all runs the leading words are all of the bird or all of the background; and of
+            how many nodes in all.
         seconds: that each step took.
     """
 
@@ -85,6 +88,7 @@ class BirdsDemo:
     alternatives: tuple[Outcome, ...]
     model: ChoqolateClassifier
     edited: ChoqolateClassifier
+    unmixed: tuple[int, int]
     seconds: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,6 +98,7 @@ class BirdsDemo:
             "pictures": len(self.rows),
             "temperature": self.temperature.value,
             "learning_rate": self.rate.value,
+            "unmixed_nodes": list(self.unmixed),
             "seconds": self.seconds,
             "outcomes": {outcome.name: [run.as_dict() for run in outcome.runs] for outcome in outcomes},
         }
@@ -167,6 +172,7 @@ def run_birds(
         alternatives=alternatives,
         model=ours[0],
         edited=edited,
+        unmixed=_unmixed(ours, table),
         seconds=clock.seconds,
     )
     write_bytes(output / MARK, json.dumps(demo.as_dict(), indent=2).encode() + b"\n")
@@ -256,6 +262,14 @@ def _alternatives(
         _measured("linear, retrained without them", _fit_linear(core, seeds, learning_rate=rate), core),
         _measured("linear, trained on unbiased pictures", _fit_linear(fair, seeds, learning_rate=rate), table),
     )
+
+
+def _unmixed(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tuple[int, int]:
+    """Nodes whose leading words, up to three with at least 5 % of the node, are all spurious or all not."""
+    spurious = np.isin(table.concepts, table.spurious)
+    nodes = np.concatenate([run.node_attributions_ for run in runs])
+    leading = [[j for j in np.argsort(-node)[:3] if node[j] >= LEAST_SHARE] for node in nodes]
+    return sum(len(set(spurious[words])) == 1 for words in leading), len(nodes)
 
 
 def _measured(name: str, runs: Sequence[ConceptModel], table: ConceptScores) -> Outcome:

@@ -70,6 +70,7 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
         trained=[_trained_row(outcome) for outcome in (demo.ours, demo.linear)],
         choices=[_choice(demo.temperature, "CHOQOLATE"), _choice(demo.rate, "the linear bottleneck")],
         nodes=_nodes(demo.model, demo.table.spurious),
+        unmixed=demo.unmixed,
         outcomes=outcomes,
         compared=_compared(demo, groups),
         placebo=any(one.name.startswith(PLACEBO) for one in demo.removals),
