@@ -420,7 +420,7 @@ def test_one_dataset_is_shown(name):
     said = choqolate("datasets", name, width=10_000)
     assert (said.code, said.err) == (0, "")
     dataset = DATASETS[name]
-    assert said.out.startswith(f"{dataset.title}\npublished at {dataset.published}\n")
+    assert said.out.startswith(f"{dataset.title}\n{dataset.origin}\n")
     for line in (*dataset.layout.splitlines(), *dataset.core, *dataset.spurious, *dataset.classes, dataset.split):
         assert line in said.out
     assert f"\n{len(dataset.core)} concepts: {dataset.core[0]}; " in said.out
