@@ -115,11 +115,9 @@ def _show_change(console: Console, before: Outcome, after: Outcome) -> None:
 
 def _show_places(console: Console, demo: BirdsDemo) -> None:
     folder = printable_name(demo.folder)
-    console.print(Text(f"\nThe pictures are in {folder}/images, and those that are not biased in {folder}/unbiased."))
-    console.print(Text(f"All of this is in {folder}/report.html."))
-    console.print(
-        Text("With your own pictures, in a folder for each class, and words, one a line (CLIP is downloaded):")
-    )
+    console.print(Text(f"\nThe pictures are in {folder}/images, unbiased ones in {folder}/unbiased."), soft_wrap=True)
+    console.print(Text(f"All of this is in {folder}/report.html."), soft_wrap=True)
+    console.print(Text("With your own pictures, a folder for each class, and words, one a line (loads CLIP once):"))
     for command in NEXT:
         console.print(Text(f"  {command.format(temperature=demo.temperature.value)}"), soft_wrap=True)
 
