@@ -26,7 +26,7 @@ _STOPPED = 130  # what Ctrl-C ends with
 def _wait_politely() -> None:
     """Threads of PyTorch wait a moment for each other, then sleep; else they keep busy programs from the cores.
 
-    Read when torch is loaded. Beside two busy programs a fit took two thirds of the time, alone about the same.
+    Read when torch is loaded. Beside two busy programs a fit took two thirds of the time, alone hardly longer.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
