@@ -21,14 +21,10 @@ NEXT = (
 _LEAST_WIDTH = 100
 _HEADS = [name.replace("bird on", "bird\non") for name in GROUPS]
 _SHORT = {
-    "CHOQOLATE": "as trained",
-    "linear bottleneck": "as trained",
     "rescale, recalibrated": "recalibrated",
-    "CHOQOLATE, retrained without them": "retrained",
-    "CHOQOLATE, trained on unbiased pictures": "unbiased",
-    "linear, frozen at their mean": "frozen",
-    "linear, retrained without them": "retrained",
-    "linear, trained on unbiased pictures": "unbiased",
+    "retrained without them": "retrained",
+    "trained on unbiased pictures": "unbiased",
+    "frozen at their mean": "frozen",
 }
 _LEGEND = (
     "recalibrated: rescale, then classes as frequent as in training; placebo: {n} random core concepts removed; "
@@ -76,21 +72,20 @@ def _show_pictures(console: Console, demo: BirdsDemo) -> None:
 def _show_models(console: Console, demo: BirdsDemo) -> None:
     console.print()
     table = plain_table("as trained", "accuracy\n%", "worst\ngroup, %", "Attribution\nGini", "Node\nCoherence")
-    for outcome in (demo.ours, demo.linear):
+    for name, outcome in (("CHOQOLATE", demo.ours), ("linear bottleneck", demo.linear)):
         shares = map(_percent, (outcome.accuracy, outcome.worst_group))
-        table.add_row(outcome.name, *shares, *map(_spread, (outcome.gini, outcome.coherence)))
+        table.add_row(name, *shares, *map(_spread, (outcome.gini, outcome.coherence)))
     _print_table(console, table)
-    console.print(Text(f"{demo.ours.name}: {_reason(demo.temperature)}", style="dim"))
-    console.print(Text(f"{demo.linear.name}: {_reason(demo.rate)}", style="dim"))
+    console.print(Text(f"CHOQOLATE: {_reason(demo.temperature)}", style="dim"))
+    console.print(Text(f"linear bottleneck: {_reason(demo.rate)}", style="dim"))
 
 
 def _show_removals(console: Console, demo: BirdsDemo) -> None:
     console.print(Text("\nWithout the background concepts, after training (per cent)", style="bold"))
     console.print(Text(f"removed: {listed(demo.table.spurious, 30)}", style="dim"))
     table = plain_table("", "accuracy", "worst\ngroup", *_HEADS)
-    linear = [outcome for outcome in demo.alternatives if outcome.name.startswith("linear")]
-    ours = [outcome for outcome in demo.alternatives if outcome not in linear]
-    for title, outcomes in (("CHOQOLATE", (demo.ours, *demo.removals, *ours)), ("linear", (demo.linear, *linear))):
+    ours = (demo.ours, *demo.removals, demo.placebo, *demo.alternatives)
+    for title, outcomes in (("CHOQOLATE", ours), ("linear", (demo.linear, *demo.linear_alternatives))):
         table.add_row(Text(title, style="bold"))
         for outcome in outcomes:
             name = (
@@ -103,7 +98,7 @@ def _show_removals(console: Console, demo: BirdsDemo) -> None:
     _print_table(console, table)
     console.print(Text(_LEGEND.format(n=len(demo.table.spurious)), style="dim"))
     _show_change(console, demo.ours, demo.removals[0])
-    _show_change(console, demo.ours, demo.removals[-1])
+    _show_change(console, demo.ours, demo.placebo)
 
 
 def _show_change(console: Console, before: Outcome, after: Outcome) -> None:

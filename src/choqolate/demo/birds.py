@@ -35,6 +35,7 @@ from choqolate.validation import check_number
 N_RUNS = 5
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
 RATES = (0.001, 0.01, 0.1)  # learning rates of the linear bottleneck
+TRAINED = "as trained"
 FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
 LEAST_SHARE = 0.05  # of a node that a leading word has
 TOLERANCE = 0.01  # of validation accuracy that readable nodes may cost
@@ -68,8 +69,9 @@ class BirdsDemo:
         redundancy: how much the concepts say the same.
         temperature, rate: what was chosen for CHOQOLATE and for the linear bottleneck.
         ours, linear: both as trained.
-        removals: CHOQOLATE without the spurious concepts: by mode, recalibrated, and a placebo.
-        alternatives: what else one could do about them.
+        removals: CHOQOLATE without the spurious concepts: by mode, and recalibrated.
+        placebo: CHOQOLATE without as many others.
+        alternatives, linear_alternatives: what else one could do, with either model.
         model, edited: the first run, and the same without the spurious concepts (``"rescale"``).
         unmixed: of how many nodes of all runs the leading words are all of the bird or all of the background; and of
             how many nodes in all.
@@ -85,7 +87,9 @@ class BirdsDemo:
     ours: Outcome
     linear: Outcome
     removals: tuple[Outcome, ...]
+    placebo: Outcome
     alternatives: tuple[Outcome, ...]
+    linear_alternatives: tuple[Outcome, ...]
     model: ChoqolateClassifier
     edited: ChoqolateClassifier
     unmixed: tuple[int, int]
@@ -93,14 +97,20 @@ class BirdsDemo:
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: every outcome, run by run."""
-        outcomes = (self.ours, *self.removals, *self.alternatives, self.linear)
+        models = {
+            "CHOQOLATE": (self.ours, *self.removals, self.placebo, *self.alternatives),
+            "linear bottleneck": (self.linear, *self.linear_alternatives),
+        }
         return claim() | {
             "pictures": len(self.rows),
             "temperature": self.temperature.value,
             "learning_rate": self.rate.value,
             "unmixed_nodes": list(self.unmixed),
             "seconds": self.seconds,
-            "outcomes": {outcome.name: [run.as_dict() for run in outcome.runs] for outcome in outcomes},
+            "outcomes": {
+                model: {outcome.name: [run.as_dict() for run in outcome.runs] for outcome in outcomes}
+                for model, outcomes in models.items()
+            },
         }
 
 
@@ -151,11 +161,13 @@ def run_birds(
         seeds = range(n_runs)
         temperature, ours = _tune_ours(table, seeds, verbose)
         rate, linear = _tune_linear(table, seeds)
-        alternatives = _alternatives(table, fair, linear, seeds, temperature.value, rate.value, verbose)
+        core = table.select([name for name in table.concepts if name not in table.spurious])
+        again = [_fit_ours(rows, seeds, verbose, temperature=temperature.value) for rows in (core, fair)]
+        linear_again = [_fit_linear(rows, seeds, learning_rate=rate.value) for rows in (core, fair)]
     with clock.step("remove and measure", "removing the background concepts"), warnings.catch_warnings():
         # that some nodes read hardly anything else than the background is no news here
         warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
-        removals = _removals(ours, table)
+        removals, placebo = _removals(ours, table), _placebo(ours, table)
         edited = ours[0].remove_concepts(table.spurious)
     ours[0].save(output / "model")
     edited.save(output / "model-edited")
@@ -166,10 +178,15 @@ def run_birds(
         redundancy=check_redundancy(table),
         temperature=temperature,
         rate=rate,
-        ours=_measured("CHOQOLATE", ours, table),
-        linear=_measured("linear bottleneck", linear, table),
+        ours=_measured(TRAINED, ours, table),
+        linear=_measured(TRAINED, linear, table),
         removals=removals,
-        alternatives=alternatives,
+        placebo=placebo,
+        alternatives=_trained_again(again, core, table),
+        linear_alternatives=(
+            _measured("frozen at their mean", [run.remove_concepts(table.spurious) for run in linear], table),
+            *_trained_again(linear_again, core, table),
+        ),
         model=ours[0],
         edited=edited,
         unmixed=_unmixed(ours, table),
@@ -231,37 +248,27 @@ def _fit_linear(table: ConceptScores, seeds: Sequence[int], **parameters: Any) -
 
 
 def _removals(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tuple[Outcome, ...]:
-    """All ways of removing the spurious concepts, and a placebo."""
-    spurious = table.spurious
-    train = table.part("train").frame
-    core = [name for name in table.concepts if name not in spurious]
+    """All ways of removing the spurious concepts."""
+    spurious, train = table.spurious, table.part("train").frame
     outcomes = [_measured(mode, [run.remove_concepts(spurious, mode=mode) for run in runs], table) for mode in MODES]
     recalibrated = [run.remove_concepts(spurious, recalibrate=train) for run in runs]
-    outcomes.insert(1, _measured("rescale, recalibrated", recalibrated, table))
-    n_placebo = min(len(spurious), len(core))
-    drawn = [np.random.default_rng(row).choice(core, n_placebo, replace=False) for row in range(len(runs))]
-    placebo = [run.remove_concepts(names.tolist()) for run, names in zip(runs, drawn, strict=True)]
-    return *outcomes, _measured("placebo", placebo, table)
+    return outcomes[0], _measured("rescale, recalibrated", recalibrated, table), *outcomes[1:]
 
 
-def _alternatives(
-    table: ConceptScores,
-    fair: ConceptScores,
-    linear: Sequence[LinearBottleneck],
-    seeds: Sequence[int],
-    temperature: float,
-    rate: float,
-    verbose: bool,
+def _placebo(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> Outcome:
+    """As many other concepts removed as there are spurious ones, drawn anew for each run."""
+    core = [name for name in table.concepts if name not in table.spurious]
+    draws = [np.random.default_rng(row).choice(core, len(table.spurious), replace=False) for row in range(len(runs))]
+    edited = [run.remove_concepts(names.tolist()) for run, names in zip(runs, draws, strict=True)]
+    return _measured("placebo", edited, table)
+
+
+def _trained_again(
+    runs: Sequence[Sequence[ConceptModel]], core: ConceptScores, table: ConceptScores
 ) -> tuple[Outcome, ...]:
-    core = table.select([name for name in table.concepts if name not in table.spurious])
-    ours = {"temperature": temperature}
-    return (
-        _measured("CHOQOLATE, retrained without them", _fit_ours(core, seeds, verbose, **ours), core),
-        _measured("CHOQOLATE, trained on unbiased pictures", _fit_ours(fair, seeds, verbose, **ours), table),
-        _measured("linear, frozen at their mean", [run.remove_concepts(table.spurious) for run in linear], table),
-        _measured("linear, retrained without them", _fit_linear(core, seeds, learning_rate=rate), core),
-        _measured("linear, trained on unbiased pictures", _fit_linear(fair, seeds, learning_rate=rate), table),
-    )
+    """Models that were trained without the spurious concepts, and on unbiased pictures."""
+    without, fair = runs
+    return _measured("retrained without them", without, core), _measured("trained on unbiased pictures", fair, table)
 
 
 def _unmixed(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tuple[int, int]:

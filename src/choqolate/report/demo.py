@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from choqolate.concepts.scores import ConceptScores
 
 TOP = 6  # leading concepts of a node
-PLACEBO = "placebo"  # how the name of that removal starts
 HYPERPARAMETERS = ("n_nodes", "temperature", "l1", "epochs", "batch_size", "learning_rate", "interactions")
 
 
@@ -45,20 +44,17 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
     """
     groups = _groups(demo)
     n_runs = len(demo.ours.runs)
-    removed = demo.edited.removal_.concepts if demo.edited.removal_ else ()
-    linear = [one for one in demo.alternatives if one.name.startswith("linear")]
-    ours = [one for one in demo.alternatives if one not in linear]
+    assert demo.edited.removal_ is not None
+    removed = demo.edited.removal_.concepts
+
+    def rows(before: Outcome, *after: Outcome) -> list[dict[str, Any]]:
+        return [_row(one, before, groups) for one in after]
+
     outcomes = [
-        ("", [_row(demo.ours, demo.ours, groups, f"{demo.ours.name}, as trained")]),
-        ("Concepts removed, nothing trained again", [_row(one, demo.ours, groups) for one in demo.removals]),
-        ("What else one could do about these words", [_row(one, demo.ours, groups) for one in ours]),
-        (
-            "The linear bottleneck",
-            [
-                _row(demo.linear, demo.linear, groups, f"{demo.linear.name}, as trained"),
-                *(_row(one, demo.linear, groups) for one in linear),
-            ],
-        ),
+        ("CHOQOLATE", rows(demo.ours, demo.ours)),
+        ("Concepts removed, nothing trained again", rows(demo.ours, *demo.removals, demo.placebo)),
+        ("What else one could do about these words", rows(demo.ours, *demo.alternatives)),
+        ("The linear bottleneck", rows(demo.linear, demo.linear, *demo.linear_alternatives)),
     ]
     return render(
         "demo.html",
@@ -67,13 +63,12 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
         groups=groups,
         sizes=_sizes(demo.table, groups),
         n_runs=n_runs,
-        trained=[_trained_row(outcome) for outcome in (demo.ours, demo.linear)],
+        trained=[("CHOQOLATE", demo.ours), ("linear bottleneck", demo.linear)],
         choices=[_choice(demo.temperature, "CHOQOLATE"), _choice(demo.rate, "the linear bottleneck")],
         nodes=_nodes(demo.model, demo.table.spurious),
         unmixed=demo.unmixed,
         outcomes=outcomes,
         compared=_compared(demo, groups),
-        placebo=any(one.name.startswith(PLACEBO) for one in demo.removals),
         removed=removed,
         temperature=f"{demo.temperature.value:g}",
         redundancy=demo.redundancy.lines(),
@@ -111,21 +106,14 @@ def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
         f"{share(_agreement(test))}."
     ]
     trained = f"As trained, CHOQOLATE is right on {share(demo.ours.accuracy.mean)} of the test pictures"
-    if demo.removals:
-        words = "background word" if n_removed == 1 else "background words"
-        after = demo.removals[0]
-        sentences.append(
-            f"{trained}; with {n_removed} {words} removed and nothing trained again, on {share(after.accuracy.mean)}, "
-            f"and {_change(demo.ours, after)}."
-        )
-    else:
-        sentences.append(f"{trained} and on {share(demo.ours.worst_group.mean)} of the worst group.")
-    for placebo in (one for one in demo.removals if one.name.startswith(PLACEBO)):
-        change = mean_std(Spread.over(_changes(demo.ours, placebo)), 1, scale=100, signed=True)
-        sentences.append(
-            "Removing as many random words of the bird instead, so that the background decides, changes the worst "
-            f"group by {change} points."
-        )
+    words, after = "background word" if n_removed == 1 else "background words", demo.removals[0]
+    change = mean_std(Spread.over(_changes(demo.ours, demo.placebo)), 1, scale=100, signed=True)
+    sentences += [
+        f"{trained}; with {n_removed} {words} removed and nothing trained again, on {share(after.accuracy.mean)}, and "
+        f"{_change(demo.ours, after)}.",
+        "Removing as many random words of the bird instead, so that the background decides, changes the worst group by "
+        f"{change} points.",
+    ]
     if len(demo.rows) < FEW:
         sentences.append(f"With {count(len(demo.rows))} pictures, numbers of groups are mostly chance.")
     return sentences
@@ -166,14 +154,9 @@ def _agreement(rows: ConceptScores) -> float:
 # ---------------------------------------------------------------------- tables
 
 
-def _trained_row(outcome: Outcome) -> dict[str, Any]:
-    columns = ("name", "accuracy", "worst_group", "gini", "coherence")
-    return {column: getattr(outcome, column) for column in columns}
-
-
-def _row(outcome: Outcome, before: Outcome, groups: Sequence[str], name: str | None = None) -> dict[str, Any]:
+def _row(outcome: Outcome, before: Outcome, groups: Sequence[str]) -> dict[str, Any]:
     return {
-        "name": outcome.name if name is None else name,
+        "name": outcome.name,
         "accuracy": outcome.accuracy,
         "worst_group": outcome.worst_group,
         "change": None if outcome is before else Spread.over(_changes(before, outcome)),
@@ -181,19 +164,10 @@ def _row(outcome: Outcome, before: Outcome, groups: Sequence[str], name: str | N
     }
 
 
-def _compared(demo: BirdsDemo, groups: Sequence[str]) -> dict[str, Any] | None:
+def _compared(demo: BirdsDemo, groups: Sequence[str]) -> dict[str, Any]:
     """Accuracy by group as trained and after the first removal."""
-    if not demo.removals:
-        return None
     after = demo.removals[0]
-    bars = [
-        {
-            "group": group,
-            "before": demo.ours.group(group),
-            "after": after.group(group),
-        }
-        for group in groups
-    ]
+    bars = [{"group": group, "before": demo.ours.group(group), "after": after.group(group)} for group in groups]
     return {"name": after.name, "bars": bars}
 
 
