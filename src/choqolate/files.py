@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from choqolate.errors import ChoqolateError
+
+_STALE_SECONDS = 3600  # nothing is written for so long without a change
 
 
 @contextmanager
@@ -25,7 +30,7 @@ def replacing(target: Path) -> Iterator[Path]:
     ('sea', 1)
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = _temporary(target)
     try:
         yield temporary
         with open(temporary, "rb+") as file:
@@ -35,6 +40,36 @@ def replacing(target: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             temporary.unlink()
     sync_folder(target.parent)
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """A new folder to fill; it takes the target's name, and place, when the block ends without an error.
+
+    What a killed process left of such folders is removed by a later one.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f"{glob.escape(_stem(target))}*-*.tmp"):
+        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    temporary = _temporary(target)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def _stem(target: Path) -> str:
+    return f".{target.name[:100]}."
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def write_bytes(target: Path, content: bytes) -> None:

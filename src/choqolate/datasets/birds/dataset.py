@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import csv
-import glob
 import io
 import os
-import secrets
-import shutil
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +17,7 @@ from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sam
 from choqolate.datasets.copies import find_copy
 from choqolate.datasets.tables import read_columns, read_csv
 from choqolate.errors import ChoqolateError
-from choqolate.files import check_parent, sync_folder, write_bytes
+from choqolate.files import check_parent, replacing_folder, write_bytes
 from choqolate.manifest import SPLITS, Manifest
 from choqolate.validation import check_choice, check_number
 
@@ -30,7 +26,6 @@ N_PICTURES = 6_000
 AGREEMENT = 0.95  # of place and class, in training and validation
 SHARES = {"train": 0.6, "val": 0.1, "test": 0.3}
 _COLUMNS = ("path", "label", "split", "group")
-_STALE_SECONDS = 3600  # no drawing takes so long
 _FEWEST = 40  # so that every group for training has a picture
 
 
@@ -82,14 +77,14 @@ def render_birds(
     target = Path(folder).resolve()
     check_target(target)
     sampled = {part: _sample(part, n_pictures, agreement, seed) for part in SPLITS if part in parts}
-    with _replacing_folder(target) as temporary:
+    with replacing_folder(target) as temporary:
         paths: list[str] = []
         for part, scenes in sampled.items():
             for label in CLASSES:
                 (temporary / part / label).mkdir(parents=True)
             paths += [f"{part}/{label}/{row:05d}.jpg" for row, label in enumerate(scenes.labels)]
         split = [part for part, scenes in sampled.items() for _ in range(len(scenes))]
-        joined = _joined(list(sampled.values()))
+        joined = reduce(Scenes.join, sampled.values())
         write_scenes(joined, [temporary / path for path in paths], workers=workers, verbose=verbose)
         write_bytes(temporary / INDEX, _index(joined, paths, split))
     return read(Path(folder))
@@ -115,13 +110,6 @@ def read_truth(root: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 def _sample(part: str, n: int, agreement: float, seed: int) -> Scenes:
     count = n - sum(round(SHARES[other] * n) for other in SPLITS[1:]) if part == "train" else round(SHARES[part] * n)
     return sample_scenes(count, 0.5 if part == "test" else agreement, seed=[seed, SPLITS.index(part)])
-
-
-def _joined(parts: Sequence[Scenes]) -> Scenes:
-    first, *others = parts
-    for other in others:
-        first = first.join(other)
-    return first
 
 
 def _index(scenes: Scenes, paths: Sequence[str], split: Sequence[str]) -> bytes:
@@ -155,25 +143,6 @@ def _is_ours(folder: Path) -> bool:
         return False
     known = {folder / INDEX, *(folder / path for path in read_csv(folder / INDEX).paths)}
     return all(path in known or path.is_dir() for path in folder.rglob("*"))
-
-
-@contextmanager
-def _replacing_folder(target: Path) -> Iterator[Path]:
-    """A new folder to fill; it takes the target's name when the block ends without an error."""
-    stem = f".{target.name[:100]}."
-    for left in target.parent.glob(f"{glob.escape(stem)}*-*.tmp"):  # by a run that was killed
-        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
-    temporary = target.with_name(f"{stem}{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        sync_folder(target.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 BIRDS = Dataset(
