@@ -110,6 +110,7 @@ def test_without_network_and_weights_one_sentence_says_what_to_do(tmp_path):
     done = offline("from choqolate.concepts.backbones import load_backbone; load_backbone()", tmp_path)
     message = done.stderr.strip().splitlines()[-1]
     assert f"the weights of {DEFAULT_BACKBONE} are not on this machine" in message
+    assert "--backbone mini" in message
     assert f"hf download {DEFAULT_BACKBONE}" in message
 
 

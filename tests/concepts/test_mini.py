@@ -160,9 +160,3 @@ def test_no_network_is_asked(monkeypatch, tmp_path):
         draw_scene(scenes.scene(row), scenes.seeds[row]).save(tmp_path / f"{row}.png")
     backbone = cq.load_backbone("mini")
     assert cq.score(cq.embed(tmp_path, backbone, tmp_path / "vectors"), ["sea"], backbone).scores.shape == (12, 1)
-
-
-def test_the_way_without_a_network_is_named_where_it_is_missed(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ChoqolateError, match="--backbone mini"):
-        cq.load_backbone("nobody/clip-that-is-not-here")

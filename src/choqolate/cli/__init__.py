@@ -24,9 +24,9 @@ _STOPPED = 130  # what Ctrl-C ends with
 
 
 def _wait_politely() -> None:
-    """Threads of PyTorch wait a moment for each other, then sleep; else they keep busy programs from the cores.
+    """Threads of PyTorch wait a moment for each other, then sleep: spinning, they stall beside a busy program.
 
-    Read when torch is loaded. Beside two busy programs a fit took two thirds of the time, alone hardly longer.
+    It is read when torch is loaded.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -42,7 +42,7 @@ def read(root: Path) -> Manifest:
         looked = "; ".join(f"no {label} ({WANTED[label]})" for label in missing)
         raise ChoqolateError(
             f"expected cats, dogs and cars in {root} or up to two levels below, found {looked}; the data sets are "
-            f"published at {CATS_DOGS_CARS.published}"
+            f"{CATS_DOGS_CARS.origin}"
         )
     # The split goes by these names, so that it does not depend on where the two data sets lie.
     plain = Manifest(

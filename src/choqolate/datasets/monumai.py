@@ -28,8 +28,8 @@ def read(root: Path) -> Manifest:
     empty = [style for style, names in found.items() if not names]
     if empty:
         raise ChoqolateError(
-            f"expected pictures of every style in {folder}, {', '.join(empty)} has none; the data set is published at "
-            f"{MONUMAI.published}"
+            f"expected pictures of every style in {folder}, {', '.join(empty)} has none; the data set is "
+            f"{MONUMAI.origin}"
         )
     return Manifest(
         folder,
