@@ -20,7 +20,8 @@ from choqolate.device import pick_device
 from choqolate.editing import Editing
 from choqolate.errors import ChoqolateError
 from choqolate.estimator import ConceptEstimator, check_seeds
-from choqolate.explain import LocalExplanation
+from choqolate.explain.local import LocalExplanation
+from choqolate.explain.names import name_nodes
 from choqolate.integral import Capacity
 from choqolate.integral.layer import INTERACTIONS, as_capacity, raw_shapes, training_bytes
 from choqolate.model import ChoqolateNetwork, second_layer
@@ -269,11 +270,23 @@ class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, Transforme
             node_to_class=node_to_class.numpy(),
             node_values=values.numpy(),
             class_scores=self._score_nodes(values).numpy(),
+            inputs=u.numpy(),
             node_baseline=origin[0].numpy(),
             class_baseline=self._score_nodes(origin)[0].numpy(),
+            class_shift=self.class_shift_,
             concepts=tuple(self.input_names_),
+            nodes=self.node_names_,
             classes=tuple(self.classes_.tolist()),
+            baseline=baseline,
         )
+
+    @property
+    def node_names_(self) -> tuple[str, ...]:
+        """A name for each node, from the concepts that lead it; without nodes, the classes."""
+        check_is_fitted(self)
+        if self._classes is None:
+            return tuple(str(label) for label in self.classes_.tolist())
+        return name_nodes(self.node_attributions_, self.input_names_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of :meth:`transform`: node0, node1, ...; without nodes, the classes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity
@@ -37,8 +38,8 @@ class AdditiveCapacity(Capacity):
     def singles(self) -> Tensor:
         return self.a
 
-    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
-        n_rows = len(range(self.shape[1])[rows])
+    def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
+        n_rows = len(torch.arange(self.shape[1])[rows])
         nothing = self.a.new_zeros(*self.a.shape[:-1], n_rows, self.shape[1])
         return nothing, nothing.clone()
 

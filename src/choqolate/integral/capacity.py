@@ -41,7 +41,7 @@ class Capacity(ABC):
         """The weights ``a``, ``(N, M)``: what each input carries alone."""
 
     @abstractmethod
-    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+    def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         """The weights ``b`` and ``c`` of the inputs in ``rows`` with all inputs, each ``(N, rows, M)``, 0 at j = l."""
 
     @abstractmethod

@@ -84,7 +84,7 @@ class FactoredCapacity(Capacity):
         on_linear, on_min, on_max = self._mixture()
         return on_linear * self.a + _mix(on_min + on_max, self.p * self.q)
 
-    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+    def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         inputs = torch.arange(self.shape[1], device=self.a.device)
         same = inputs[rows, None] == inputs
         b, c = self._products(inputs[rows])

@@ -74,7 +74,7 @@ class PairwiseCapacity(Capacity):
     def singles(self) -> Tensor:
         return self.w.diagonal(dim1=-2, dim2=-1)
 
-    def pairs(self, rows: slice) -> tuple[Tensor, Tensor]:
+    def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         j = torch.arange(self.shape[1], device=self.w.device)
         right_of = j[rows, None] < j  # the pair's first member is the row
         same = j[rows, None] == j

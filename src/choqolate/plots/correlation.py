@@ -1,4 +1,4 @@
-"""Pictures for papers and notebooks, drawn with matplotlib: every function takes ``ax=`` and returns the axes."""
+"""The correlation of all pairs of concepts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from choqolate.plots.style import POINTS, label
 from choqolate.redundancy import Redundancy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
-_POINTS = 72  # an inch
 _LARGEST, _SMALLEST = 10.0, 5.0  # points: fonts of labels
 _LINE = 1.25  # height of a line of text, in font sizes
 _LETTER = 0.6  # width of a letter, in font sizes
-_LONGEST = 36  # letters of a label
 _WIDEST = 24.0  # inches of a new figure: beyond this, names are left out
 _WRITTEN = 12  # concepts up to which the numbers stand in the cells
 
@@ -39,12 +38,12 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     """
     order = redundancy.order
     matrix = redundancy.correlation[np.ix_(order, order)]
-    names = [_short(redundancy.concepts[j]) for j in order]
+    names = [label(redundancy.concepts[j]) for j in order]
     new = ax is None
     if ax is None:
         ax = _new_axes(len(names))
     extent = ax.get_window_extent()
-    side = min(extent.width, extent.height) / ax.figure.dpi * _POINTS
+    side = min(extent.width, extent.height) / ax.figure.dpi * POINTS
     _draw_cells(ax, matrix, side)
     _write_names(ax, names, side)
     title = f"{len(names):,} concept{'s'[: len(names) - 1]}"
@@ -110,9 +109,3 @@ def _fit_figure(ax: Axes) -> None:
     ax.set_position(
         ((inner.x0 - left) / width, (inner.y0 - bottom) / height, inner.width / width, inner.height / height)
     )
-
-
-def _short(name: str) -> str:
-    """One line of at most 36 letters."""
-    line = " ".join(name.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rstrip()}…"

@@ -1,0 +1,28 @@
+"""Explanations as plain data: of a whole model, of single pictures, and of what an edit changed.
+
+Nothing here draws; the ``plot_*`` methods call :mod:`choqolate.plots`.
+"""
+
+from choqolate.explain.change import LocalChange, ModelChange, explain_change, explain_local_change
+from choqolate.explain.counterfactual import Counterfactual, find_counterfactual
+from choqolate.explain.interactions import Interaction
+from choqolate.explain.local import Attribution, LocalExplanation, Share
+from choqolate.explain.model import ModelExplanation, NodePair, explain_model
+from choqolate.explain.names import name_nodes
+
+__all__ = [
+    "Attribution",
+    "Counterfactual",
+    "Interaction",
+    "LocalChange",
+    "LocalExplanation",
+    "ModelChange",
+    "ModelExplanation",
+    "NodePair",
+    "Share",
+    "explain_change",
+    "explain_local_change",
+    "explain_model",
+    "find_counterfactual",
+    "name_nodes",
+]

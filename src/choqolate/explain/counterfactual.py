@@ -1,0 +1,295 @@
+"""The smallest set of concepts without which a picture would be put into another class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from choqolate.errors import ChoqolateError
+from choqolate.integral import Capacity
+from choqolate.removal import MODES, Nodes
+from choqolate.validation import check_choice, check_number, listed
+
+if TYPE_CHECKING:
+    from choqolate.classifier import ChoqolateClassifier
+
+EXACT_UP_TO = 3  # concepts: all sets of so many are tried
+MOST_SETS = 4_000_000  # of one size; with more concepts than give so many, only the most influential ones are tried
+_BLOCK = 1 << 15  # sets whose scores are computed at a time
+_ROUNDING = 1e-12  # a lead that is smaller is a tie
+_NOTHING = 1e-9  # retained mass of a node that is nothing but rounding
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """What had to go for the prediction to change.
+
+    Attributes:
+        concepts: the concepts to remove; empty if no set was found.
+        before: the class predicted with all concepts.
+        after: the class predicted without them; ``None`` if no set was found.
+        method: ``"exact"``: no smaller set does it, and none of the same size gives the new class a larger lead;
+            ``"greedy"``: grown one by one from the best three, so a smaller set may do; ``"none"``: nothing was found.
+        searched: how many concepts sets were made of: all that can be removed, or the most influential ones.
+        complete: whether these are all of them.
+        lead_before: by how much the score of the class before is ahead of the best other class; with a target, by how
+            much the best class is ahead of the target.
+        lead_after: the same after the removal: below zero.
+        mode: how concepts were removed, as in ``remove_concepts``.
+    """
+
+    concepts: tuple[str, ...]
+    before: object
+    after: object
+    method: str
+    searched: int
+    complete: bool
+    lead_before: float
+    lead_after: float
+    mode: str
+
+    def __str__(self) -> str:
+        among = "" if self.complete else f" among the {self.searched:,} most influential concepts"
+        if self.method == "none":
+            return f"no set of concepts was found{among} whose removal changes the prediction {self.before}"
+        how = (
+            f"no smaller set does it{among}"
+            if self.method == "exact"
+            else f"found greedily{among}, maybe not the least"
+        )
+        return f"without {listed(self.concepts, 20)} it would be {self.after} instead of {self.before} ({how})"
+
+
+def find_counterfactual(
+    model: ChoqolateClassifier,
+    x: Any,
+    *,
+    target: object = None,
+    mode: str = "rescale",
+    most: int = 12,
+) -> Counterfactual:
+    r"""The smallest set of concepts whose removal from the model changes its prediction for one picture.
+
+    All sets of one, two and three concepts are tried; if none of them does it, the best three are extended one by one.
+    A node without the set J keeps, of its value and of its weight, what involves none of them:
+
+    .. math:: h^{-J}(u) = \frac{h - \sum_{j \in J} A_j + \sum_{j<l \in J} B_{jl}}
+        {1 - \sum_{j \in J} D_j + \sum_{j<l \in J} E_{jl}}
+
+    (A, B: terms that involve a concept, a pair; D, E: their weight), so a set costs a few additions. Sets that leave a
+    node with nothing are passed over. Where a size has more than four million sets, only sets of the most influential
+    concepts are tried, and the result says so.
+
+    Args:
+        model: a fitted classifier.
+        x: raw scores of one picture, ``(1, M)`` or ``(M,)``, or a data frame with one row.
+        target: the class to get to; by default any other one.
+        mode: how concepts are removed, as in :meth:`ChoqolateClassifier.remove_concepts`.
+        most: how many concepts to remove at most.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import ChoqolateClassifier
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> model = ChoqolateClassifier(n_nodes=4, epochs=30).fit(X, y)
+    >>> found = find_counterfactual(model, X.iloc[:1])
+    >>> edited = model.remove_concepts(found.concepts)
+    >>> (edited.predict(X.iloc[:1])[0] == found.after) and (found.after != found.before)
+    np.True_
+    """
+    check_choice("mode", mode, MODES)
+    check_number("most", most, minimum=1, whole=True)
+    u = model._inputs(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
+    if len(u) != 1:
+        raise ChoqolateError(f"expected the scores of one picture, got {len(u)} rows: take them one by one")
+    search = _Search(model, u, mode, target)
+    best: tuple[int, ...] = ()
+    method = "exact"
+    for size in range(1, min(most, len(search.concepts)) + 1):
+        if size <= EXACT_UP_TO:
+            lead, best = search.best_set(size)
+        else:
+            method = "greedy"
+            lead, best = search.best_extension(best)
+        if lead < -_ROUNDING:
+            return search.result(best, method)
+        if not best:  # every set leaves a node with nothing
+            break
+    return search.result((), "none")
+
+
+class _Search:
+    """Sets of concepts for one picture: scores without them, from tables made once."""
+
+    def __init__(self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object) -> None:
+        self.model, self.mode = model, mode
+        scores = self._scores(model._nodes.values(u))
+        self.before = int(scores[0].argmax())
+        self.target = None if target is None else self._check_target(target)
+        self.lead_before = float(self._lead(scores)[0])
+        present = [j for j in range(len(model.concepts_)) if not bool(model._gone[:, j].all())]
+        self.concepts, self.complete = self._candidates(u, present)
+        self.tables = _tables(model._nodes, u, [model._inputs_of([j]) for j in self.concepts], mode)
+
+    def _check_target(self, target: object) -> int:
+        names = [str(label) for label in self.model.classes_.tolist()]
+        left = [name for index, name in enumerate(names) if index != self.before]
+        if str(target) not in left:
+            raise ChoqolateError(f"expected a target among the other classes {listed(left)}, got {target!r}")
+        return names.index(str(target))
+
+    def _candidates(self, u: Tensor, present: Sequence[int]) -> tuple[list[int], bool]:
+        """The concepts that sets are made of: all, or those with the largest effect on the nodes when removed alone."""
+        room = len(present)
+        while math.comb(room, EXACT_UP_TO) > MOST_SETS:
+            room -= 1
+        if room == len(present):
+            return list(present), True
+        weight = self.model.node_attributions_.max(0)
+        influence = [float(weight[self.model._inputs_of([j])].max()) for j in present]
+        ranked = np.argsort(-np.asarray(influence), kind="stable")[:room]
+        return sorted(present[int(k)] for k in ranked), False
+
+    def _scores(self, values: Tensor) -> np.ndarray:
+        scores: np.ndarray = self.model._score_nodes(values).numpy() + self.model.class_shift_
+        return scores
+
+    def _leads(self, sets: Tensor) -> np.ndarray:
+        """How far the prediction is from changing without each of the sets ``(S, k)``; infinite if one is not valid."""
+        values, valid = self.tables.values(sets)
+        return np.where(valid.numpy(), self._lead(self._scores(torch.where(valid[:, None], values, 0.0))), np.inf)
+
+    def _lead(self, scores: np.ndarray) -> np.ndarray:
+        """By how much the class before is ahead of all others; with a target, the best other class of the target."""
+        if self.target is None:
+            return scores[:, self.before] - np.delete(scores, self.before, 1).max(1)
+        return np.delete(scores, self.target, 1).max(1) - scores[:, self.target]
+
+    def best_set(self, size: int) -> tuple[float, tuple[int, ...]]:
+        """The set of so many concepts, by position, with which the lead is smallest."""
+        return self._best(_all_sets(len(self.concepts), size))
+
+    def best_extension(self, chosen: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        """The given set and the one more concept with which the lead is smallest."""
+        others = [k for k in range(len(self.concepts)) if k not in chosen]
+        return self._best(iter([torch.tensor([(*chosen, k) for k in others], dtype=torch.long)]))
+
+    def _best(self, blocks: Iterator[Tensor]) -> tuple[float, tuple[int, ...]]:
+        lead, best = math.inf, ()
+        for sets in blocks:
+            leads = self._leads(sets) if len(sets) else np.empty(0)
+            if len(leads) and leads.min() < lead:
+                lead, best = float(leads.min()), tuple(sets[int(leads.argmin())].tolist())
+        return lead, best
+
+    def result(self, positions: tuple[int, ...], method: str) -> Counterfactual:
+        labels, names = self.model.classes_.tolist(), self.model.concepts_
+        after, lead = None, math.nan
+        if positions:
+            values, _ = self.tables.values(torch.tensor([positions]))
+            scores = self._scores(values)
+            after, lead = labels[int(scores[0].argmax())], float(self._lead(scores)[0])
+        return Counterfactual(
+            concepts=tuple(names[self.concepts[k]] for k in positions),
+            before=labels[self.before],
+            after=after,
+            method=method,
+            searched=len(self.concepts),
+            complete=self.complete,
+            lead_before=self.lead_before,
+            lead_after=lead,
+            mode=self.mode,
+        )
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What N nodes lose with each of K concepts and get back for each pair: values (A, B) and weight (D, E)."""
+
+    value: Tensor  # (N,)
+    A: Tensor  # (N, K)
+    B: Tensor  # (N, K, K)
+    D: Tensor  # (N, K)
+    E: Tensor  # (N, K, K)
+    rescaled: bool
+
+    def values(self, sets: Tensor) -> tuple[Tensor, Tensor]:
+        """Node values ``(S, N)`` without each of the sets ``(S, k)``, and whether every node keeps something."""
+        numerator = self.value[:, None] - self.A[:, sets].sum(-1)
+        mass = 1 - self.D[:, sets].sum(-1)
+        for first, second in combinations(range(sets.shape[1]), 2):
+            numerator += self.B[:, sets[:, first], sets[:, second]]
+            mass += self.E[:, sets[:, first], sets[:, second]]
+        if not self.rescaled:
+            return numerator.T, torch.ones(len(sets), dtype=torch.bool)
+        return (numerator / mass).T, (mass > _NOTHING).all(0)
+
+
+def _tables(nodes: Nodes, u: Tensor, groups: Sequence[Sequence[int]], mode: str) -> _Tables:
+    """Tables for one picture ``u (1, M)``; a group holds the inputs of a concept: itself, or with its absence two."""
+    n_nodes, n_groups = nodes.capacity.shape[0], len(groups)
+    size, wide = (n_nodes, n_groups), (n_nodes, n_groups, n_groups)
+    value, A, B, D, E = (u.new_zeros(shape) for shape in ((n_nodes,), size, wide, size, wide))
+    for members, capacity, seen in nodes.views(u):
+        value[members] = capacity.integrate(seen)[0]
+        terms = _of_inputs(capacity, seen[0], nodes.means, torch.tensor(groups).T.flatten(), mode)
+        A[members], B[members], D[members], E[members] = _of_groups(*terms, n_groups)
+    return _Tables(value, A, B, D, E, rescaled=mode != "impute" and not nodes.capacity.free)
+
+
+def _of_inputs(
+    capacity: Capacity, u: Tensor, means: Tensor, inputs: Tensor, mode: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A ``(N, I)``, B ``(N, I, I)``, D and E of the inputs listed."""
+    b, c = (weights[:, :, inputs] for weights in capacity.pairs(inputs))
+
+    def pair(first: Tensor, second: Tensor) -> Tensor:
+        return b * torch.minimum(first[:, None], second) + c * torch.maximum(first[:, None], second)
+
+    at, mean = u[inputs], means[inputs]
+    A = capacity.involvement(u[None], u[None])[0][:, inputs]
+    B = pair(at, at)
+    if mode == "impute":
+        A = A - capacity.involvement(u[None], means[None])[0][:, inputs]
+        return A, B - pair(mean, at) - pair(at, mean) + pair(mean, mean), torch.zeros_like(A), torch.zeros_like(B)
+    D, E = capacity.involved_mass()[:, inputs], b + c
+    if mode == "canonical":
+        all_b, all_c = capacity.pairs(inputs)
+        freed = torch.minimum(all_b, all_c)
+        A, D = A - freed @ u, D - freed.sum(-1)
+        common = torch.minimum(b, c)
+        B, E = B - common * (at[:, None] + at), E - 2 * common
+    return A, B, D, E
+
+
+def _of_groups(A: Tensor, B: Tensor, D: Tensor, E: Tensor, n_groups: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same for concepts of one input or two: what a group loses counts the pair of its own members once."""
+    n_members = A.shape[1] // n_groups
+
+    def sums(single: Tensor, pair: Tensor) -> tuple[Tensor, Tensor]:
+        blocks = pair.unflatten(1, (n_members, n_groups)).unflatten(3, (n_members, n_groups))
+        within = blocks.diagonal(dim1=2, dim2=4).sum((1, 2)) / 2  # B is zero where both members are the same
+        return single.unflatten(1, (n_members, n_groups)).sum(1) - within, blocks.sum((1, 3))
+
+    (A, B), (D, E) = sums(A, B), sums(D, E)
+    return A, B, D, E
+
+
+def _all_sets(n: int, size: int) -> Iterator[Tensor]:
+    """All sets of so many of n positions ``(S, size)``, block by block."""
+    if size == 1:
+        yield torch.arange(n)[:, None]
+        return
+    if size == 2:
+        yield from torch.triu_indices(n, n, 1).T.split(_BLOCK)
+        return
+    for first in range(n - 2):
+        rest = torch.triu_indices(n - first - 1, n - first - 1, 1).T + first + 1
+        for pairs in rest.split(_BLOCK):
+            yield torch.cat([torch.full((len(pairs), 1), first), pairs], 1)
