@@ -100,7 +100,7 @@ def find_counterfactual(
     >>> model = ChoqolateClassifier(n_nodes=4, epochs=30).fit(X, y)
     >>> found = find_counterfactual(model, X.iloc[:1])
     >>> edited = model.remove_concepts(found.concepts)
-    >>> (edited.predict(X.iloc[:1])[0] == found.after) and (found.after != found.before)
+    >>> found.before != found.after == edited.predict(X.iloc[:1])[0]
     np.True_
     """
     check_choice("mode", mode, MODES)

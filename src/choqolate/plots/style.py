@@ -26,11 +26,11 @@ def colour_of(index: int) -> str:
 
 
 def label(name: object, longest: int = LONGEST) -> str:
-    """A name as it can be drawn: one line of at most so many letters, with a box for each letter the font lacks.
+    r"""A name as it can be drawn: one line of at most so many letters, with a box for each letter the font lacks.
 
     Hand it to matplotlib with ``parse_math=False``: a name may hold dollar signs, which are no formula.
 
-    >>> label("webbed\\nfeet"), label("a very long name of a concept", 12)
+    >>> label("webbed\nfeet"), label("a very long name of a concept", 12)
     ('webbed feet', 'a very long…')
     """
     line = " ".join(str(name).split())
