@@ -16,7 +16,8 @@ setup: $(STAMP) ## create .venv with the package and its development tools (once
 demo: $(STAMP) ## do the whole job on drawn birds: pictures, scores, model, correction
 	@$(BIN)/choqolate demo
 
-test: $(STAMP) ## run the whole test suite, doctests included
+test: $(STAMP) ## run the whole test suite, doctests and a browser included
+	@sh tools/browser.sh
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist=worksteal
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 from choqolate.device import pick_device
 from choqolate.errors import ChoqolateError
 from choqolate.estimator import ConceptEstimator, check_seeds
+from choqolate.explain.local import LocalExplanation
+from choqolate.explain.names import name_nodes
 from choqolate.progress import epoch_bar
 from choqolate.training import BATCH_ORDER_SEED, History
-from choqolate.validation import check_classes, check_number, find_concepts, warn_constant
+from choqolate.validation import check_choice, check_classes, check_number, find_concepts, warn_constant
 
 
 class LinearBottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -143,6 +145,31 @@ class LinearBottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         """Class probabilities ``(n, C)``: softmax of the class scores."""
         probabilities: np.ndarray = softmax(self.class_scores(X), axis=1)
         return probabilities
+
+    def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
+        r"""Exact local attributions of each row, as our own classifier gives them.
+
+        Of a linear layer they are :math:`W_{nj} (z_j - x_j)`, x the baseline: ``"zero"``, or the training ``"mean"``.
+        """
+        check_choice("baseline", baseline, ("zero", "mean"))
+        z = self._scaled(X)
+        start = np.zeros_like(self.concept_means_) if baseline == "zero" else self.concept_means_
+        values, origin = (at @ self.node_attributions_.T + self.node_intercepts_ for at in (z, start))
+        scores, first = (at @ self.class_attributions_.T + self.class_intercepts_ for at in (values, origin))
+        return LocalExplanation(
+            concept_to_node=self.node_attributions_ * (z - start)[:, None],
+            node_to_class=self.class_attributions_ * (values - origin)[:, None],
+            node_values=values,
+            class_scores=scores,
+            inputs=z,
+            node_baseline=origin,
+            class_baseline=first,
+            class_shift=np.zeros(len(self.classes_)),
+            concepts=tuple(self.concepts_),
+            nodes=name_nodes(self.node_attributions_, self.concepts_),
+            classes=tuple(self.classes_.tolist()),
+            baseline=baseline,
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of :meth:`transform`: node0, node1, ..."""

@@ -14,7 +14,8 @@ from typing import TextIO
 import typer
 
 import choqolate.cli.data  # datasets, embed, score
-import choqolate.cli.model  # noqa: F401  # demo, fit, eval, remove
+import choqolate.cli.explain
+import choqolate.cli.model  # noqa: F401  # demo, fit, eval, remove; explain comes after them
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 

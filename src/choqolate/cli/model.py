@@ -167,7 +167,8 @@ def fit(
         leading = "CONCEPT"
     wanted = "--spurious" if spurious_concepts(model, table) else leading
     removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
-    show_next("The model is", output, ["eval", output, scores], removal)
+    page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html"]
+    show_next("The model is", output, ["eval", output, scores], page, removal)
 
 
 @app.command("eval")

@@ -39,6 +39,7 @@ class Counterfactual:
             ``"greedy"``: grown one by one from the best three, so a smaller set may do; ``"none"``: nothing was found.
         searched: how many concepts sets were made of: all that can be removed, or the most influential ones.
         complete: whether these are all of them.
+        most: how many concepts a set was allowed to have.
         lead_before: by how much the score of the class before is ahead of the best other class; with a target, by how
             much the best class is ahead of the target.
         lead_after: the same after the removal: below zero.
@@ -51,6 +52,7 @@ class Counterfactual:
     method: str
     searched: int
     complete: bool
+    most: int
     lead_before: float
     lead_after: float
     mode: str
@@ -58,7 +60,8 @@ class Counterfactual:
     def __str__(self) -> str:
         among = "" if self.complete else f" among the {self.searched:,} most influential concepts"
         if self.method == "none":
-            return f"no set of concepts was found{among} whose removal changes the prediction {self.before}"
+            sets = f"no set of up to {self.most} concepts was found{among}"
+            return f"{sets} whose removal changes the prediction {self.before}"
         how = (
             f"no smaller set does it{among}"
             if self.method == "exact"
@@ -108,7 +111,7 @@ def find_counterfactual(
     u = model._inputs(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
     if len(u) != 1:
         raise ChoqolateError(f"expected the scores of one picture, got {len(u)} rows: take them one by one")
-    search = _Search(model, u, mode, target)
+    search = _Search(model, u, mode, target, most)
     best: tuple[int, ...] = ()
     method = "exact"
     for size in range(1, min(most, len(search.concepts)) + 1):
@@ -127,14 +130,13 @@ def find_counterfactual(
 class _Search:
     """Sets of concepts for one picture: scores without them, from tables made once."""
 
-    def __init__(self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object) -> None:
-        self.model, self.mode = model, mode
+    def __init__(self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object, most: int) -> None:
+        self.model, self.mode, self.most = model, mode, most
         scores = self._scores(model._nodes.values(u))
         self.before = int(scores[0].argmax())
         self.target = None if target is None else self._check_target(target)
         self.lead_before = float(self._lead(scores)[0])
-        present = [j for j in range(len(model.concepts_)) if not bool(model._gone[:, j].all())]
-        self.concepts, self.complete = self._candidates(u, present)
+        self.concepts, self.complete = self._candidates()
         self.tables = _tables(model._nodes, u, [model._inputs_of([j]) for j in self.concepts], mode)
 
     def _check_target(self, target: object) -> int:
@@ -144,26 +146,20 @@ class _Search:
             raise ChoqolateError(f"expected a target among the other classes {listed(left)}, got {target!r}")
         return names.index(str(target))
 
-    def _candidates(self, u: Tensor, present: Sequence[int]) -> tuple[list[int], bool]:
-        """The concepts that sets are made of: all, or those with the largest effect on the nodes when removed alone."""
+    def _candidates(self) -> tuple[list[int], bool]:
+        """The concepts that sets are made of, those with the largest share in a node first; and whether it is all."""
+        model = self.model
+        largest = model.node_attributions_.max(0).reshape(-1, len(model.concepts_)).max(0)
+        ranked = np.argsort(-largest, kind="stable").tolist()
+        present = [j for j in ranked if not bool(model._gone[:, j].all())]
         room = len(present)
         while math.comb(room, EXACT_UP_TO) > MOST_SETS:
             room -= 1
-        if room == len(present):
-            return list(present), True
-        weight = self.model.node_attributions_.max(0)
-        influence = [float(weight[self.model._inputs_of([j])].max()) for j in present]
-        ranked = np.argsort(-np.asarray(influence), kind="stable")[:room]
-        return sorted(present[int(k)] for k in ranked), False
+        return present[:room], room == len(present)
 
     def _scores(self, values: Tensor) -> np.ndarray:
         scores: np.ndarray = self.model._score_nodes(values).numpy() + self.model.class_shift_
         return scores
-
-    def _leads(self, sets: Tensor) -> np.ndarray:
-        """How far the prediction is from changing without each of the sets ``(S, k)``; infinite if one is not valid."""
-        values, valid = self.tables.values(sets)
-        return np.where(valid.numpy(), self._lead(self._scores(torch.where(valid[:, None], values, 0.0))), np.inf)
 
     def _lead(self, scores: np.ndarray) -> np.ndarray:
         """By how much the class before is ahead of all others; with a target, the best other class of the target."""
@@ -181,12 +177,27 @@ class _Search:
         return self._best(iter([torch.tensor([(*chosen, k) for k in others], dtype=torch.long)]))
 
     def _best(self, blocks: Iterator[Tensor]) -> tuple[float, tuple[int, ...]]:
-        lead, best = math.inf, ()
+        lead: float = math.inf
+        best: tuple[int, ...] = ()
         for sets in blocks:
-            leads = self._leads(sets) if len(sets) else np.empty(0)
-            if len(leads) and leads.min() < lead:
-                lead, best = float(leads.min()), tuple(sets[int(leads.argmin())].tolist())
+            values, worth_a_look = self.tables.values(sets)
+            worth_a_look &= self._least_lead(values) < lead
+            chosen, values = sets[worth_a_look], values[worth_a_look]
+            if len(chosen):
+                leads = self._lead(self._scores(values))
+                if leads.min() < lead:
+                    lead, best = float(leads.min()), tuple(chosen[int(leads.argmin())].tolist())
         return lead, best
+
+    def _least_lead(self, values: Tensor) -> Tensor:
+        """A bound from below of the lead, without the second layer: no class moves more than the node that moves most.
+
+        An integral rises at most as much as its input that rises most, and falls likewise.
+        """
+        if self.model.free_weights:
+            return torch.full((len(values),), -math.inf, dtype=values.dtype)
+        change = values - self.tables.value
+        return self.lead_before - change.amax(1).clamp(min=0) + change.amin(1).clamp(max=0)
 
     def result(self, positions: tuple[int, ...], method: str) -> Counterfactual:
         labels, names = self.model.classes_.tolist(), self.model.concepts_
@@ -202,6 +213,7 @@ class _Search:
             method=method,
             searched=len(self.concepts),
             complete=self.complete,
+            most=self.most,
             lead_before=self.lead_before,
             lead_after=lead,
             mode=self.mode,

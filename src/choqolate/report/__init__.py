@@ -77,6 +77,15 @@ def number(value: float, digits: int = 2, *, signed: bool = False) -> str:
     return f"{rounded:{'+' if signed and rounded else ''},.{digits}f}".replace("-", "−")
 
 
+def capital(text: str) -> str:
+    """A sentence with a capital at its start; the rest is left alone.
+
+    >>> capital("without 'Sea' it would be a landbird")
+    "Without 'Sea' it would be a landbird"
+    """
+    return text[:1].upper() + text[1:]
+
+
 def count(value: int) -> str:
     """A whole number with commas.
 
@@ -95,5 +104,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters.update(share=share, mean_std=mean_std, number=number, count=count)
+    environment.filters.update(share=share, mean_std=mean_std, number=number, count=count, capital=capital)
     return environment

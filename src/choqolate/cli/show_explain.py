@@ -1,0 +1,120 @@
+"""Explanations on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from choqolate.classifier import ChoqolateClassifier
+from choqolate.cli import show
+from choqolate.cli.terminal import cut, plain_table, printable_name
+from choqolate.concepts.scores import ConceptScores
+from choqolate.evaluation import evaluate, inputs
+from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
+from choqolate.suspects import find_suspects
+
+MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS = 3, 8, 4, 3
+_BAR = 20  # cells of the longest bar
+_NUMBERS = 29  # cells of the two columns of numbers and the gaps
+_WEAKEST = 0.001  # index of an interaction that is shown
+
+
+def show_pictures(console: Console, model: ChoqolateClassifier, rows: ConceptScores) -> None:
+    """What the model makes of pictures, one after the other."""
+    assert rows.paths is not None
+    for row, path in enumerate(rows.paths):
+        if row:
+            console.print()
+        show_picture(console, model, rows.take([row]), str(path))
+
+
+def show_picture(console: Console, model: ChoqolateClassifier, row: ConceptScores, name: str) -> None:
+    """Predicted classes, the concepts and nodes that decided, and what would change the prediction."""
+    X = inputs(model, row)
+    why = model.explain(X, baseline="mean")
+    probabilities = model.predict_proba(X)[0]
+    console.print(Text(printable_name(name), style="bold"), soft_wrap=True)
+    table = plain_table("class", "probability")
+    for r in why.ranking[0][:MOST_CLASSES]:
+        table.add_row(Text(cut(why.classes[r])), f"{probabilities[r]:.1%}")
+    console.print(table)
+    lead = why.contrast()
+    console.print(Text(f"\nWhy {printable_name(lead.subjects[0])}", style="bold"), soft_wrap=True)
+    _show_steps(console, "concept", lead, MOST_CONCEPTS)
+    if model.n_nodes is not None:
+        console.print()
+        _show_steps(console, "node", why.contrast(by="nodes"), MOST_NODES)
+    sentence = str(find_counterfactual(model, X))
+    console.print(Text(f"\n{printable_name(sentence[:1].upper() + sentence[1:])}."), soft_wrap=True)
+    if model.edits_:
+        before = str(model.restore().predict(X)[0])
+        said = "the same class" if before == str(why.predicted[0]) else printable_name(before)
+        console.print(Text(f"Before the removal of concepts it was taken for {said}."), soft_wrap=True)
+
+
+def _show_steps(console: Console, what: str, attribution: Attribution, most: int) -> None:
+    """Contributions to a lead, with bars, and what they sum to."""
+    table = plain_table(what, "score" if what == "concept" else "value", "adds to the lead")
+    table.add_column("")
+    leading = attribution.leading(0, most)
+    width = max((cell_len(cut(share.name)) for share in leading), default=0)
+    room = max(3, min(_BAR, console.width - max(width, 10) - _NUMBERS))
+    longest = max((abs(share.value) for share in leading), default=1.0)
+    for share in leading:
+        length = round(room * abs(share.value) / longest)
+        bar = ("█" if share.value > 0 else "▒") * max(length, 1)
+        table.add_row(Text(cut(share.name)), f"{share.level:.2f}", f"{share.value:+.4f}", bar)
+    start, end = float(attribution.start[0]), float(attribution.end[0])
+    rest = end - start - sum(share.value for share in leading)
+    n_rest = int((attribution.values[0] != 0).sum()) - len(leading)
+    if n_rest > 0:
+        table.add_row(Text(f"{n_rest:,} others", style="dim"), "", f"{rest:+.4f}", "")
+    console.print(table)
+    console.print(Text(f"lead {start:+.4f} for the mean training picture, {end:+.4f} for this one", style="dim"))
+
+
+def show_model(console: Console, folder: Path, model: ChoqolateClassifier, table: ConceptScores | None) -> None:
+    """Nodes, interactions, near duplicates; with scores, the suspects."""
+    show.show_headline(console, folder, model)
+    if table is not None and table.labels is not None:
+        show.show_summary(console, {"": evaluate(model, table)})
+    show.show_nodes(console, model)
+    explanation = explain_model(model, None if table is None else inputs(model, table))
+    _show_interactions(console, explanation)
+    for pair in explanation.duplicates:
+        console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
+    if table is not None and table.labels is not None:
+        _show_suspects(console, model, table)
+
+
+def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
+    table = plain_table("class" if explanation.one_layer else "node", "strongest pairs of concepts", left=2)
+    for node, pairs in enumerate(explanation.interactions):
+        signs = [
+            f"{cut(p.first)} {'and' if p.index > 0 else 'or'} {cut(p.second)} {p.index:+.3f}"
+            for p in pairs[:MOST_PAIRS]
+            if abs(p.index) >= _WEAKEST
+        ]
+        if signs:
+            table.add_row(
+                Text(cut(explanation.nodes[node]) if explanation.one_layer else str(node)), Text("\n".join(signs))
+            )
+    if table.row_count:
+        console.print("", table)
+        console.print(Text("and, above zero: it takes both; or, below zero: one stands in for the other", style="dim"))
+
+
+def _show_suspects(console: Console, model: ChoqolateClassifier, table: ConceptScores) -> None:
+    suspects = find_suspects(model, table)
+    shown = plain_table("suspect", "share", "accuracy", "worst group")
+    for one in suspects.found[:10]:
+        gain = "–" if one.worst_group_change != one.worst_group_change else f"{100 * one.worst_group_change:+.1f}"
+        shown.add_row(Text(cut(one.concept)), f"{one.share:.1%}", f"{100 * one.accuracy_change:+.1f}", gain)
+    if shown.row_count:
+        console.print("", shown)
+        console.print(
+            Text(f"change in points if it alone is removed, on {suspects.rows:,} {suspects.chosen}", style="dim")
+        )

@@ -1,0 +1,361 @@
+"""Methods, concepts and groups side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError
+from choqolate.metrics import concept_correlation
+from choqolate.plots import style
+from choqolate.plots.placing import LINE, Box, beside, drawn_width, legend_beside, name_handles, settle, write_title
+from choqolate.validation import check_number, find_concepts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from choqolate.concepts.scores import ConceptScores
+    from choqolate.evaluation import Evaluation
+
+_FONT = 9.0  # points
+_MARKERS = "osD^vPX*"  # eight, where there are seven colours: 56 pairs differ
+_HATCHES = (None, "////", "....", "xxxx", "----")
+_POINT = 7.0  # points: a marker
+_SMALLEST = 6.0  # points: where numbers are left out
+_FAINT = "#b9c0c7"
+_ALONG_EDGE = 24  # letters of a name in three dimensions
+_MOST_GROUPS = 20
+
+
+def accuracy_against_quality(
+    runs: Mapping[str, tuple[Any, Any]],
+    ax: Axes | None = None,
+    *,
+    quality: str = "Attribution Gini",
+    spread: float = 1.0,
+) -> Axes:
+    r"""Draw accuracy against a quality of explanations: a point for the mean of each method over its runs.
+
+    Around the mean :math:`\mu` lies the ellipse :math:`(x - \mu)^\top \Sigma^{-1} (x - \mu) = s^2` of the runs'
+    covariance :math:`\Sigma`, at s standard deviations.
+
+    Args:
+        runs: for each method its quality ``(r,)`` and its accuracy ``(r,)``, from 0 to 1, over r runs.
+        ax: where to draw; by default a new figure.
+        quality: what the quality is.
+        spread: s; 0 draws no ellipses.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> runs = {"CHOQOLATE": ([0.88, 0.9], [0.82, 0.84]), "linear": ([0.39, 0.4], [0.76, 0.76])}
+    >>> ax = accuracy_against_quality(runs)
+    >>> [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in ax.lines]
+    [(0.89, 83.0), (0.395, 76.0)]
+    """
+    from matplotlib.patches import Ellipse
+
+    check_number("spread", spread, minimum=0)
+    measured = {str(name): _run_points(name, pair) for name, pair in runs.items()}
+    if not measured:
+        raise ChoqolateError("expected the runs of at least one method, got none")
+    new = ax is None
+    if ax is None:
+        ax = style.new_axes(5.8, 4.2)
+    handles, boxes = [], []
+    for place, points in enumerate(measured.values()):
+        mean, colour = points.mean(0), style.colour_of(place)
+        width, height, angle = _ellipse(points, spread)
+        if width > 0:
+            ellipse = Ellipse(
+                (mean[0], mean[1]), width, height, angle=angle, facecolor=(colour, 0.15), edgecolor=colour, linewidth=1
+            )
+            ax.add_patch(ellipse)
+        half = spread * points.std(0, ddof=1) if len(points) > 1 else np.zeros(2)
+        boxes.append(Box(mean - half, mean + half))
+        marker = _MARKERS[place % len(_MARKERS)]
+        handles += ax.plot(*mean[:, None], marker=marker, color=colour, markersize=_POINT, linestyle="none")
+    _set_limits(ax, boxes)
+    ax.set_xlabel(style.label(quality), fontsize=_FONT + 1, parse_math=False)
+    ax.set_ylabel("accuracy (%)", fontsize=_FONT + 1)
+    ax.tick_params(labelsize=_FONT)
+    style.plain_frame(ax)
+    if new:
+        settle(ax)
+    _name_points(ax, list(measured), handles, boxes, new)
+    return ax
+
+
+def _run_points(name: str, pair: Any) -> np.ndarray:
+    """Quality and accuracy in per cent of one method's runs ``(r, 2)``."""
+    try:
+        x, y = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in pair)
+    except (TypeError, ValueError) as error:
+        raise ChoqolateError(
+            f"{name}: expected quality and accuracy as two lists of numbers, got others: {error}"
+        ) from None
+    if x.shape != y.shape or x.ndim != 1 or not len(x):
+        raise ChoqolateError(
+            f"{name}: expected quality and accuracy of the same runs, got shapes {x.shape} and {y.shape}"
+        )
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ChoqolateError(f"{name}: expected numbers, got NaN or infinity: leave out runs that were not measured")
+    if y.min() < 0 or y.max() > 1:
+        raise ChoqolateError(
+            f"{name}: expected accuracy from 0 to 1, got {y.min():g} to {y.max():g}: divide per cent by 100"
+        )
+    return np.column_stack([x, 100 * y])
+
+
+def _ellipse(points: np.ndarray, spread: float) -> tuple[float, float, float]:
+    """Width, height and angle in degrees of the covariance ellipse; no width where nothing varies."""
+    if len(points) < 2 or not np.ptp(points, axis=0).any():
+        return 0.0, 0.0, 0.0
+    squares, axes = np.linalg.eigh(np.cov(points.T))
+    height, width = 2 * spread * np.sqrt(np.maximum(squares, 0.0))
+    return float(width), float(height), float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
+
+
+def _set_limits(ax: Axes, boxes: list[Box]) -> None:
+    """Limits around all ellipses, with room for names."""
+    low, high = np.min([box.low for box in boxes], axis=0), np.max([box.high for box in boxes], axis=0)
+    flat = high - low <= 1e-9
+    margin = np.where(flat, (0.05, 1.0), 0.12 * (high - low))
+    ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+
+
+def _name_points(ax: Axes, names: list[str], handles: list[Any], boxes: list[Box], new: bool) -> None:
+    """Names beside their points; where one finds no place, a legend of all."""
+    scale = style.POINTS / ax.figure.dpi
+
+    def in_points(point: np.ndarray) -> np.ndarray:
+        return np.asarray(ax.transData.transform(point)) * scale
+
+    shown = [style.label(name) for name in names]
+    sizes = [np.array([drawn_width(name, _FONT), _FONT * LINE]) for name in shown]
+    means = [in_points((box.low + box.high) / 2) for box in boxes]
+    clouds = [Box(in_points(box.low), in_points(box.high)) for box in boxes]
+    frame = Box(np.asarray(ax.bbox.min) * scale, np.asarray(ax.bbox.max) * scale)
+    corners = beside(means, clouds, sizes, frame, _POINT)
+    if corners is None:
+        legend_beside(ax, handles, names, new)
+        return
+    for name, box, mean, low, size in zip(shown, boxes, means, corners, sizes, strict=True):
+        ax.annotate(
+            name,
+            tuple((box.low + box.high) / 2),
+            xytext=tuple(low + size / 2 - mean),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=_FONT,
+            parse_math=False,
+        ).set_in_layout(False)
+
+
+def concept_scores(scores: ConceptScores, concepts: Sequence[str], ax: Axes | None = None, *, most: int = 2000) -> Axes:
+    """Draw the scores of two or three concepts against each other, a mark a picture, by class.
+
+    The correlation, over all rows, stands in the title. Rows without a label, and classes beyond the seven most
+    frequent, are grey.
+
+    Args:
+        scores: the table.
+        concepts: names of two or three of its concepts.
+        ax: where to draw, three-dimensional for three concepts; by default a new figure.
+        most: rows to draw, evenly spread over the table.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from choqolate import ConceptScores
+    >>> table = ConceptScores([[0.1, 0.2], [0.3, 0.5], [0.2, 0.3]], ["sea", "lake"], labels=["gull", "gull", "wren"])
+    >>> ax = concept_scores(table, ["sea", "lake"])
+    >>> ax.get_title(loc="left"), [text.get_text() for text in ax.get_legend().get_texts()]
+    ('correlation 0.98', ['gull', 'wren'])
+    """
+    check_number("most", most, minimum=1, whole=True)
+    index = find_concepts(concepts, scores.concepts, known="this table has")
+    if len(index) not in (2, 3):
+        raise ChoqolateError(f"expected the names of two or three concepts, got {len(index)}")
+    if not len(scores):
+        raise ChoqolateError("expected a table with rows, this one has none")
+    new = ax is None
+    if ax is None:
+        ax = _score_axes(len(index))
+    if len(index) == 3 and ax.name != "3d":
+        raise ChoqolateError(
+            "expected three-dimensional axes for three concepts, got flat ones: make them with "
+            'plt.figure().add_subplot(projection="3d")'
+        )
+    names = [style.label(scores.concepts[j], style.LONGEST if len(index) == 2 else _ALONG_EDGE) for j in index]
+    handles, classes = _scatter(ax, scores, index, most)
+    for name, axis in zip(names, "xyz", strict=False):
+        getattr(ax, f"set_{axis}label")(name, fontsize=_FONT + 1, parse_math=False)
+    ax.tick_params(labelsize=_FONT - 1)
+    if len(index) == 2:
+        style.plain_frame(ax)
+    if classes:
+        legend_beside(ax, handles, classes, new, markerscale=1.5)
+    if new:
+        settle(ax)
+    write_title(ax, _correlations(scores.scores[:, index], names))
+    return ax
+
+
+def _score_axes(dimensions: int) -> Axes:
+    import matplotlib.pyplot as plt
+
+    if dimensions == 2:
+        return style.new_axes(5.2, 4.2)
+    figure = plt.figure(figsize=(6.0, 5.0), layout="constrained")
+    axes: Any = figure.add_subplot(projection="3d")
+    axes.set_box_aspect(None, zoom=0.92)  # long names along the edges stay inside
+    return cast("Axes", axes)
+
+
+def _scatter(ax: Axes, scores: ConceptScores, index: list[int], most: int) -> tuple[list[Any], list[str]]:
+    """Marks by class, grey ones below; handles and names for the legend, none without labels."""
+    rows = np.unique(np.linspace(0, len(scores) - 1, min(most, len(scores))).round().astype(int))
+    labels = np.array([None] * len(scores) if scores.labels is None else scores.labels, dtype=object)
+    frequent = Counter(label for label in labels.tolist() if label is not None)
+    coloured = {name for name, _ in frequent.most_common(len(style.PALETTE))}
+    own = [name for name in scores.classes if name in coloured]
+    other = np.array([label is not None and label not in coloured for label in labels[rows]])
+    grey = [
+        ("other classes", other, "o"),
+        ("without a label", np.array([label is None for label in labels[rows]]), "d"),
+    ]
+    size = float(np.clip(16000 / len(rows), 9, 36))
+    handles, names = [], []
+
+    def draw(name: str, here: Any, marker: str, colour: str) -> None:
+        columns: Any = scores.scores[np.ix_(rows[here], index)].T
+        scatter: Any = ax.scatter  # of two or three dimensions
+        mark = scatter(*columns, s=size, marker=marker, color=colour, alpha=0.75, linewidths=0)
+        handles.append(mark)
+        names.append(name)
+
+    for name, here, marker in grey:
+        if here.any():
+            draw(name, here, marker, _FAINT)
+    below = len(names)
+    for place, name in enumerate(own):
+        draw(name, labels[rows] == name, _MARKERS[place % len(_MARKERS)], style.colour_of(place))
+    order = [*range(below, len(names)), *range(below)] if own else []
+    return [handles[k] for k in order], [names[k] for k in order]
+
+
+def _correlations(columns: np.ndarray, names: list[str]) -> str:
+    if len(columns) < 2:
+        return "correlation not defined: one row"
+    matrix = concept_correlation(columns)
+    pairs = list(combinations(range(len(names)), 2))
+    said = ["not defined" if np.isnan(matrix[pair]) else f"{matrix[pair]:.2f}".replace("-", "−") for pair in pairs]
+    if len(pairs) == 1:
+        return f"correlation {said[0]}"
+    each = [f"{names[j]} and {names[l]} {value}" for (j, l), value in zip(pairs, said, strict=True)]
+    return f"correlation: {', '.join(each)}"
+
+
+def group_accuracy(results: Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
+    """Draw the accuracy of one model or several, such as before and after an edit: over all rows, then by group.
+
+    Without groups the classes take their place. Of more than twenty, those with the lowest accuracy in the first
+    result are shown.
+
+    Args:
+        results: what :func:`choqolate.evaluate` measured, by name.
+        ax: where to draw; by default a new figure.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from choqolate import ConceptScores, evaluate, fit_scores
+    >>> scores = np.random.default_rng(0).random((40, 3))
+    >>> table = ConceptScores(scores, ["sea", "bill", "feet"], labels=["gull", "wren"] * 20)
+    >>> model = fit_scores(table, n_nodes=4, epochs=2)
+    >>> ax = group_accuracy({"all rows": evaluate(model, table, "all")})
+    >>> [name.get_text() for name in ax.get_yticklabels()]
+    ['all  (40 rows)', 'gull  (20 rows)', 'wren  (20 rows)']
+    """
+    if not results:
+        raise ChoqolateError("expected at least one result, got none")
+    grouped = all(result.group_accuracy for result in results.values())
+    kind = "group" if grouped else "class"
+    shares = [getattr(result, f"{kind}_accuracy") for result in results.values()]
+    counts = [getattr(result, f"{kind}_rows") for result in results.values()]
+    groups = list(dict.fromkeys(name for share in shares for name in share))
+    note = ""
+    if len(groups) > _MOST_GROUPS:
+        note = f"the {_MOST_GROUPS} lowest of {len(groups)} {kind}{'es' if kind == 'class' else 's'}"
+        groups = sorted(groups, key=lambda name: shares[0].get(name, 2.0))[:_MOST_GROUPS]
+    rows = [result.rows for result in results.values()]
+    names = [_with_rows("all", rows), *(_with_rows(name, [c[name] for c in counts if name in c]) for name in groups)]
+    new = ax is None
+    if ax is None:
+        ax = style.new_axes(6.4, 0.6 + 0.2 * len(results) + 0.17 * len(names) * (len(results) + 0.6))
+    ax.set_yticks(range(len(names)), names, fontsize=_FONT, parse_math=False)
+    ax.set_xlabel("accuracy (%)" + (f", {note}" if note else ""), fontsize=_FONT)
+    if new:
+        settle(ax)
+    _dress_groups(ax, len(names))
+    handles = []
+    for place, (result, share) in enumerate(zip(results.values(), shares, strict=True)):
+        worst = min(share, key=lambda name: share[name], default=None)
+        values = [result.accuracy, *(share.get(name, np.nan) for name in groups)]
+        marked = [False, *(name == worst and len(share) > 1 for name in groups)]
+        handles.append(_bars(ax, values, marked, place, len(results)))
+    if len(results) > 1:
+        width, _ = style.size_in_points(ax)
+        entries = [drawn_width(style.label(name), _FONT) + 5 * _FONT for name in results]  # with their patches
+        columns = len(entries) if sum(entries) <= width else max(int(width // max(entries)), 1)
+        where: dict[str, Any] = dict(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=columns)
+        name_handles(ax, handles, list(map(str, results)), fontsize=_FONT, frameon=False, **where)
+    return ax
+
+
+def _with_rows(name: str, rows: list[int]) -> str:
+    """A group's name with its number of rows; with several numbers if the results differ."""
+    numbers = " / ".join(f"{count:,}" for count in dict.fromkeys(rows))
+    return f"{style.label(name)}  ({numbers} row{'s' * (numbers != '1')})"
+
+
+def _bars(ax: Axes, values: list[float], marked: list[bool], place: int, count: int) -> Any:
+    """Bars of one result, with their numbers; the worst group's is bold."""
+    height = 0.8 / count
+    y = np.arange(len(values)) - 0.4 + (place + 0.5) * height
+    colour = (style.OTHER, style.MAIN)[place] if count == 2 else style.colour_of(place)
+    hatch = _HATCHES[(count - 1 - place) % len(_HATCHES)]
+    percent = 100 * np.array(values)
+    bars = ax.barh(y, np.nan_to_num(percent), 0.88 * height, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+    _, points = style.size_in_points(ax)
+    font = min(_FONT - 1.5, points / len(values) * height)
+    for at, value, worst in zip(y, percent, marked, strict=True):
+        if not np.isnan(value) and (worst or font >= _SMALLEST):
+            ax.annotate(
+                f"{value:.1f}" + "  worst" * worst,
+                (value, at),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=max(font, _SMALLEST),
+                fontweight="bold" if worst else "normal",
+            ).set_in_layout(False)
+    return bars
+
+
+def _dress_groups(ax: Axes, rows: int) -> None:
+    """Limits that leave room for the numbers, and a line below the first row."""
+    ax.set_ylim(rows - 0.5, -0.5)
+    width, _ = style.size_in_points(ax)
+    written = 1.2 * drawn_width("100.0  worst", _FONT - 1.5)  # bold letters are wider
+    ax.set_xlim(0, 100 * width / max(width - written, width / 2))
+    ax.set_xticks(range(0, 101, 20))
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=_FONT - 1)
+    ax.axhline(0.5, color=style.LINE, linewidth=0.8)
+    style.plain_frame(ax)
+    ax.spines["bottom"].set_bounds(0, 100)

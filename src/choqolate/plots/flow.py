@@ -1,0 +1,196 @@
+"""What flows from the nodes to the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError
+from choqolate.explain import ModelExplanation
+from choqolate.plots.layout import shortened, widest
+from choqolate.plots.style import SOFT, colour_of, label
+from choqolate.plots.words import as_canvas, full_axes
+from choqolate.validation import check_number, listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FONT, _SMALLEST = 8.0, 6.0  # points
+_LONGEST = 48  # letters of a node's name
+_THIN = 0.01  # share of a class below which a ribbon is left out
+_SWEEPS = 8  # of the search for an order with few crossings
+_BLOCK = 9.0  # points: width of the blocks that ribbons connect
+_APART = 0.35  # lines between blocks
+
+
+def class_flow(
+    explanation: ModelExplanation,
+    ax: Axes | None = None,
+    *,
+    most_classes: int = 20,
+    classes: Iterable[str] | None = None,
+) -> Axes:
+    """Draw what flows from the nodes (left) to the classes (right): ribbons as wide as the class attributions.
+
+    A block is as high as all that flows from the node, or to the class. Of baselines the size of the weights counts;
+    ribbons of weights below zero are hatched. Ribbons of less than one per cent of their class are left out. Nodes and
+    classes are ordered so that few ribbons cross.
+
+    Args:
+        explanation: of a whole model.
+        ax: where to draw, at the size it has now; by default a new figure.
+        most_classes: of many classes only the first so many are drawn.
+        classes: names of those to draw instead.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> W, V = np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([[0.2, 0.8], [0.6, 0.4]])
+    >>> birds = ModelExplanation(W, V, ("sea", "crest"), ("landbird", "waterbird"), ("sea", "crest"))
+    >>> sorted(text.get_text() for text in class_flow(birds).texts)
+    ['landbird', 'node 0: sea', 'node 1: crest', 'waterbird']
+    """
+    chosen = _choose_classes(explanation, most_classes, classes)
+    values = explanation.class_attributions[chosen]  # (C, N)
+    node_order, class_order = _few_crossings(np.abs(values))
+    values = values[np.ix_(class_order, node_order)]
+    chosen = [chosen[place] for place in class_order]
+    left = [_node_name(explanation, node) for node in node_order]
+    right = [label(explanation.classes[index]) for index in chosen]
+    hidden = len(explanation.classes) - len(chosen)
+    notes = ["hatched: against the class"] * bool((values < 0).any())
+    notes += [f"{hidden:,} more class{'es' * (hidden > 1)} not shown"] * bool(hidden)
+    if ax is None:
+        ax = full_axes(240 + widest(left, _FONT) + widest(right, _FONT), 15.0 * max(len(left), len(right), 8) + 30)
+    width, height = as_canvas(ax)
+    left = [shortened(name, 0.47 * width, _FONT) for name in left]
+    right = [shortened(name, 0.3 * width, _FONT) for name in right]
+    x = widest(left, _FONT) + 4, width - widest(right, _FONT) - 4  # outer sides of the blocks
+    room = height - (12 if notes else 0)
+    font = min(_FONT, max(_SMALLEST, room / max(len(left), len(right)) / 1.2))
+    sizes = np.abs(values).sum(0), np.abs(values).sum(1)
+    scale, line = _common_scale(sizes, room, 1.25 * font)
+    starts, ends = (_stack(size * scale, room, line) for size in sizes)
+    _draw_blocks(ax, x[0], starts, sizes[0] * scale, [colour_of(node) for node in node_order])
+    _draw_blocks(ax, x[1] - _BLOCK, ends, sizes[1] * scale, [SOFT] * len(right))
+    _write_names(ax, x[0] - 4, starts + sizes[0] * scale / 2, left, font, "right")
+    _write_names(ax, x[1] + 4, ends + sizes[1] * scale / 2, right, font, "left")
+    for node, index, ribbon in _ribbons(values, scale, (x[0] + _BLOCK, x[1] - _BLOCK), starts, ends):
+        _draw_ribbon(ax, ribbon, node_order[node], chosen[index], against=values[index, node] < 0)
+    if notes:
+        ax.text(width / 2, height, "; ".join(notes), fontsize=7, color=SOFT, ha="center", va="bottom")
+    return ax
+
+
+def _node_name(explanation: ModelExplanation, node: int) -> str:
+    name = explanation.nodes[node]
+    return label(name if explanation.one_layer else f"node {node}: {name}", _LONGEST)
+
+
+def _choose_classes(explanation: ModelExplanation, most: int, wanted: Iterable[str] | None) -> list[int]:
+    """Indices of the classes to draw."""
+    check_number("most_classes", most, minimum=1, whole=True)
+    if wanted is None:
+        return list(range(min(most, len(explanation.classes))))
+    index = {name: position for position, name in enumerate(explanation.classes)}
+    names = [wanted] if isinstance(wanted, str) else [str(name) for name in dict.fromkeys(wanted)]
+    unknown = [name for name in names if name not in index]
+    if unknown or not names:
+        known = f"this model knows {listed(explanation.classes)}"
+        raise ChoqolateError(f"expected names of classes to draw, got {listed(unknown) or 'none'}: {known}")
+    return [index[name] for name in names]
+
+
+def _few_crossings(sizes: np.ndarray) -> tuple[list[int], list[int]]:
+    """Orders of the N nodes and the C classes by barycentres, in turn; of all seen those with the fewest crossings."""
+    nodes, classes = np.arange(sizes.shape[1]), np.arange(sizes.shape[0])
+    seen = [(_crossings(sizes), nodes, classes)]
+    for _ in range(_SWEEPS):
+        classes = np.argsort(_barycentres(sizes[:, nodes]), kind="stable")
+        nodes = np.argsort(_barycentres(sizes[classes].T), kind="stable")
+        seen.append((_crossings(sizes[np.ix_(classes, nodes)]), nodes, classes))
+    _, nodes, classes = min(seen, key=lambda found: round(found[0], 9))
+    return nodes.tolist(), classes.tolist()
+
+
+def _barycentres(sizes: np.ndarray) -> np.ndarray:
+    """Mean position of what each row is connected to, of ``sizes (rows, positions)``."""
+    totals = sizes.sum(1)
+    centres: np.ndarray = sizes @ np.arange(sizes.shape[1]) / np.where(totals > 0, totals, 1.0)
+    return centres
+
+
+def _crossings(sizes: np.ndarray) -> float:
+    """Sum over all pairs of ribbons that cross of the product of their widths; of ``sizes (C, N)`` in order."""
+    above_left = np.cumsum(np.cumsum(sizes, 0), 1)
+    crossed = 0.0
+    for row in range(1, sizes.shape[0]):  # ribbons to a class cross those to classes above that come from nodes below
+        further = above_left[row - 1, -1] - above_left[row - 1]
+        crossed += float((sizes[row] * further).sum())
+    return crossed
+
+
+def _common_scale(sizes: Sequence[np.ndarray], room: float, line: float) -> tuple[float, float]:
+    """Points for one unit, the same on both sides, with which rows of at least a ``line`` fit; and that line."""
+    line = min(line, *(room / len(size) for size in sizes))
+    low, high = 0.0, room / max(*(float(size.sum()) for size in sizes), 1e-12)
+    for _ in range(40):
+        middle = (low + high) / 2
+        fits = all(_rows(size * middle, line).sum() <= room for size in sizes)
+        low, high = (middle, high) if fits else (low, middle)
+    return low, line
+
+
+def _rows(heights: np.ndarray, line: float) -> np.ndarray:
+    """Heights of the rows that blocks of these heights stand in: each has room for its name."""
+    return np.maximum(heights + _APART * line, line)
+
+
+def _stack(heights: np.ndarray, room: float, line: float) -> np.ndarray:
+    """Tops of blocks under each other, spread over the room."""
+    rows = _rows(heights, line)
+    rows += (room - rows.sum()) / len(rows)
+    tops: np.ndarray = np.cumsum(rows) - (rows + heights) / 2
+    return tops
+
+
+def _draw_blocks(ax: Axes, x: float, tops: np.ndarray, heights: np.ndarray, colours: Sequence[str]) -> None:
+    from matplotlib.patches import Rectangle
+
+    for top, height, colour in zip(tops, heights, colours, strict=True):
+        ax.add_patch(Rectangle((x, top), _BLOCK, max(height, 0.5), color=colour, linewidth=0))
+
+
+def _write_names(ax: Axes, x: float, middles: np.ndarray, names: Sequence[str], font: float, side: str) -> None:
+    for middle, name in zip(middles, names, strict=True):
+        ax.text(x, middle, name, fontsize=font, ha=side, va="center_baseline", parse_math=False)
+
+
+def _ribbons(
+    values: np.ndarray, scale: float, x: tuple[float, float], starts: np.ndarray, ends: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Node, class and outline ``(8, 2)`` of every ribbon: there along the upper side, back along the lower."""
+    starts, ends, middle = starts.copy(), ends.copy(), sum(x) / 2
+    least = _THIN * np.abs(values).sum(1)
+    across = np.array([x[0], middle, middle, x[1]])
+    for index, node in np.ndindex(values.shape):
+        width = abs(values[index, node]) * scale
+        if values[index, node] and abs(values[index, node]) >= least[index]:
+            down = np.array([starts[node], starts[node], ends[index], ends[index]])
+            upper, lower = np.stack([across, down], 1), np.stack([across, down + width], 1)
+            yield node, index, np.concatenate([upper, lower[::-1]])
+        starts[node] += width
+        ends[index] += width
+
+
+def _draw_ribbon(ax: Axes, outline: np.ndarray, node: int, index: int, *, against: bool) -> None:
+    """A ribbon whose id tells what it connects: ``flow-<node>-<class>``."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
+    ribbon = PathPatch(Path([*outline.tolist(), outline[0].tolist()], codes), facecolor=colour_of(node))
+    ribbon.set(alpha=0.45, linewidth=0, edgecolor="white", hatch="////" if against else None)
+    ribbon.set_gid(f"flow-{node}-{index}")
+    ax.add_patch(ribbon)

@@ -1,0 +1,170 @@
+"""Texts that find their place: titles in lines, names pushed apart, legends of names as they are."""
+
+from __future__ import annotations
+
+import textwrap
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from choqolate.plots.style import POINTS, label, size_in_points, text_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+LINE = 1.25  # height of a line of text, in font sizes
+_HINTED = 1.06  # small letters may be drawn so much wider than they are measured
+
+# Where the name of a point may stand, best first: right, left, above, below, corners.
+_WAYS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+
+
+class Box(NamedTuple):
+    """A rectangle by its lowest and its highest corner ``(2,)``."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    def meets(self, other: Box) -> bool:
+        """Whether both overlap."""
+        return bool((self.low < other.high).all() and (other.low < self.high).all())
+
+    def within(self, other: Box) -> bool:
+        """Whether nothing of it is outside of the other."""
+        return bool((self.low >= other.low).all() and (self.high <= other.high).all())
+
+    def distance(self, point: np.ndarray) -> float:
+        """From the rectangle to a point."""
+        return float(np.linalg.norm(np.maximum(np.maximum(self.low - point, point - self.high), 0.0)))
+
+
+@lru_cache(maxsize=4096)
+def drawn_width(text: str, size: float) -> float:
+    """Width in points that a text needs, at most; dollar signs, as wide as digits, are no formula here either."""
+    return text_size(text.replace("$", "0"), size)[0] * _HINTED
+
+
+def wrapped(text: str, width: float, size: float, lines: int = 2) -> str:
+    r"""A text in at most so many lines of a width in points; what does not fit ends in "…".
+
+    >>> wrapped("why it is a waterbird rather than a landbird", 120, 10)
+    'why it is a waterbird\nrather than a landbird'
+    """
+    whole = label(text, 10_000)
+    if lines == 1:
+        return shortened(whole, width, size)
+    letter = drawn_width(whole, size) / max(len(whole), 1)
+    longest = len(whole) if letter == 0 else min(int(1.3 * width / letter) + 2, len(whole))  # narrow letters need less
+    for letters in range(longest, 1, -1):
+        found = textwrap.wrap(whole, letters, max_lines=lines, placeholder="…")
+        if all(drawn_width(line, size) <= width for line in found):
+            return "\n".join(found)
+    return "…"
+
+
+def shortened(text: str, width: float, size: float) -> str:
+    """A text of one line and at most so many points, which ends in "…" where it was longer."""
+    if drawn_width(text, size) <= width:
+        return text
+    letters = bisect_right(range(2, len(text)), width, key=lambda count: drawn_width(label(text, count), size)) + 1
+    return label(text, letters) if letters > 1 else "…"
+
+
+def write_title(ax: Axes, text: str, size: float = 10.0, lines: int = 2) -> None:
+    """A title at the left, in at most so many lines as wide as the axes."""
+    width, _ = size_in_points(ax)
+    ax.set_title(wrapped(text, width, size, lines), loc="left", fontsize=size, parse_math=False)
+
+
+def settle(ax: Axes) -> None:
+    """Let the layout of a new figure find the size of its axes, which names and limits are then fitted to."""
+    figure: Any = ax.figure
+    figure.draw_without_rendering()
+
+
+def pushed_apart(wanted: Sequence[float] | np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+    """Positions in the same order, at least ``gap`` apart and within the limits, as near as can be to the wanted ones.
+
+    Neighbours that are too close form a block around their mean (least squares); what does not fit between the limits
+    is spread evenly.
+
+    >>> pushed_apart([1.0, 1.2, 5.0], 1.0, 0.0, 10.0)
+    array([0.6, 1.6, 5. ])
+    """
+    count = len(wanted)
+    gap = min(gap, (high - low) / max(count - 1, 1))
+    order = np.argsort(wanted, kind="stable")
+    shifts = gap * np.arange(count)
+    blocks: list[tuple[float, int]] = []  # mean of what is wanted without the gaps, members
+    for position in np.asarray(wanted, dtype=np.float64)[order] - shifts:
+        mean, members = float(position), 1
+        while blocks and blocks[-1][0] > mean:
+            before, several = blocks.pop()
+            mean, members = (mean * members + before * several) / (members + several), members + several
+        blocks.append((mean, members))
+    level = np.repeat([mean for mean, _ in blocks], [members for _, members in blocks])
+    placed = np.empty(count)
+    placed[order] = np.clip(level, low, high - gap * (count - 1)) + shifts
+    return placed
+
+
+def beside(
+    means: Sequence[np.ndarray], clouds: Sequence[Box], sizes: Sequence[np.ndarray], frame: Box, point: float
+) -> list[np.ndarray] | None:
+    """Lowest corners of names beside their points, ``None`` if one finds no place within the frame.
+
+    A name meets no other name, no point and no cloud but its own, better not even that, and no other point is nearer to
+    it than its own. Everything is in points.
+
+    Args:
+        means: the points ``(2,)``.
+        clouds: what lies around each.
+        sizes: widths and heights of the names ``(2,)``.
+        frame: where names may be.
+        point: size of a mark.
+    """
+    taken = [Box(mean - point / 2 - 1, mean + point / 2 + 1) for mean in means]
+    found = []
+    for own, (mean, cloud, size) in enumerate(zip(means, clouds, sizes, strict=True)):
+        others = [*clouds[:own], *clouds[own + 1 :]]
+        free = []
+        for way in map(np.array, _WAYS):
+            for reach in (point, (cloud.high - cloud.low) / 2 + point / 2):
+                low = mean + way * reach + size * (way - 1) / 2
+                box = Box(low, low + size)
+                nearest = int(np.argmin([box.distance(other) for other in means]))
+                if box.within(frame) and nearest == own and not any(map(box.meets, [*taken, *others])):
+                    free.append((box.meets(cloud), box))
+        if not free:
+            return None
+        _, box = min(free, key=lambda place: place[0])
+        taken.append(box)
+        found.append(box.low)
+    return found
+
+
+def name_handles(ax: Axes, handles: Sequence[Any], names: Sequence[str], **options: Any) -> Legend:
+    """A legend; the names are set afterwards, for matplotlib leaves out those that begin with an underscore."""
+    legend = ax.legend(list(handles), [" "] * len(handles), **options)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)
+        text.set_text(label(name))
+    return legend
+
+
+def legend_beside(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], new: bool, size: float = 9.0, **options: Any
+) -> None:
+    """A legend at the right of the axes, for which a new figure becomes wider; in given axes where there is room."""
+    if not new:
+        name_handles(ax, handles, names, fontsize=size, loc="best", **options)
+        return
+    figure: Any = ax.figure
+    width = max(drawn_width(label(name), size) for name in names) + 5 * size
+    figure.set_figwidth(figure.get_figwidth() + width / POINTS)
+    options = dict(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, **options)
+    name_handles(ax, handles, names, fontsize=size, **options)

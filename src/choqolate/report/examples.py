@@ -1,0 +1,155 @@
+"""Pictures in a page: which ones, and what the model made of each."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import deque
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError
+from choqolate.explain import Attribution, LocalChange, LocalExplanation, find_counterfactual
+from choqolate.pictures import read_picture
+from choqolate.report import data_uri
+
+if TYPE_CHECKING:
+    from choqolate.classifier import ChoqolateClassifier
+
+SIDE = 240  # pixels of a picture's longer side
+MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 8, 4, 3
+
+
+def choose(margins: np.ndarray, labels: Sequence[str], best: int, worst: int) -> tuple[list[int], list[int]]:
+    """Rows that are classified best and worst, of every class in turn.
+
+    Args:
+        margins: by how much the score of the true class is ahead of the best other ``(n,)``; below zero is wrong.
+        labels: the true class of each row.
+        best, worst: how many.
+
+    >>> choose(np.array([0.3, -0.2, 0.1, 0.2]), ["cat", "cat", "dog", "dog"], best=2, worst=1)
+    ([0, 3], [1])
+    """
+    order = np.argsort(margins, kind="stable")
+    right = _in_turn([int(row) for row in order[::-1] if margins[row] > 0], labels)[:best]
+    wrong = _in_turn([int(row) for row in order if margins[row] <= 0], labels)[:worst]
+    return right, wrong
+
+
+def _in_turn(rows: Sequence[int], labels: Sequence[str]) -> list[int]:
+    """The rows in their order, but one of each class at a time."""
+    waiting: dict[str, deque[int]] = {}
+    for row in rows:
+        waiting.setdefault(labels[row], deque()).append(row)
+    chosen = []
+    while any(waiting.values()):
+        chosen += [queue.popleft() for queue in waiting.values() if queue]
+    return chosen
+
+
+def example(
+    model: ChoqolateClassifier,
+    X: Any,
+    explanation: LocalExplanation,
+    change: LocalChange | None,
+    *,
+    name: str,
+    file: Path | None,
+    truth: str | None = None,
+    group: str | None = None,
+    marked: Container[str] = (),
+) -> dict[str, Any]:
+    """All that a page says of one picture.
+
+    Args:
+        model: the classifier.
+        X: raw scores of the picture, one row.
+        explanation: of this picture alone.
+        change: what removals since training changed for it, if there were some.
+        name: what to call it.
+        file: the picture itself, if it is at hand.
+        truth: its class, if known.
+        group: its group, if known.
+        marked: names of inputs that are known to be spurious.
+    """
+    probabilities = model.predict_proba(X)[0]
+    ranking = explanation.ranking[0][:MOST_CLASSES]
+    predicted = str(explanation.predicted[0])
+    wrong = truth is not None and truth != predicted and truth in map(str, explanation.classes)
+    rival = str(explanation.classes[explanation.ranking[0][1]])
+    pair = (predicted, truth if wrong else rival)
+    return {
+        "name": name,
+        "picture": thumbnail(file),
+        "truth": truth,
+        "group": group,
+        "predicted": predicted,
+        "right": None if truth is None else truth == predicted,
+        "classes": [(str(explanation.classes[r]), float(probabilities[r])) for r in ranking],
+        "lead": steps(explanation.contrast(*pair), MOST_CONCEPTS, marked),
+        "nodes": [] if model.n_nodes is None else steps(explanation.contrast(*pair, by="nodes"), MOST_NODES),
+        "counterfactual": str(find_counterfactual(model, X)),
+        "before": None if change is None else _before(change, pair, marked),
+    }
+
+
+def _before(change: LocalChange, pair: tuple[object, object], marked: Container[str]) -> dict[str, Any]:
+    """The same lead before the removal, and the class that was predicted then."""
+    lead = steps(change.before.contrast(*pair), MOST_CONCEPTS, marked)
+    return {"predicted": str(change.before.predicted[0]), "flipped": bool(change.flipped[0]), "lead": lead}
+
+
+def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> dict[str, Any]:
+    """One number as a waterfall: bars with their place and width in per cent of the range that they cover."""
+    leading = attribution.leading(0, most)
+    start, end = float(attribution.start[0]), float(attribution.end[0])
+    others = end - start - sum(share.value for share in leading)
+    n_others = int(np.count_nonzero(attribution.values[0])) - len(leading)
+    rows: list[dict[str, Any]] = [
+        {"name": s.name, "level": s.level, "value": s.value, "marked": s.name in marked} for s in leading
+    ]
+    if n_others > 0:
+        rows.append({"name": f"{n_others:,} others", "level": None, "value": others, "marked": False})
+    edges = np.cumsum([start, *(row["value"] for row in rows)])
+    low, high = min(0.0, float(edges.min())), max(0.0, float(edges.max()))
+    extent = high - low or 1.0
+    for row, left, right in zip(rows, edges[:-1], edges[1:], strict=True):
+        row["place"] = 100 * (min(left, right) - low) / extent
+        row["width"] = 100 * abs(right - left) / extent
+        row["against"] = row["value"] < 0
+    sizes = [abs(row["value"]) for row in rows] + [abs(start), abs(end)]
+    return {
+        "subject": attribution.subjects[0],
+        "rows": rows,
+        "start": start,
+        "end": end,
+        "zero": -100 * low / extent,
+        "digits": digits(max(sizes)),
+    }
+
+
+def digits(largest: float) -> int:
+    """How many digits after the point show three that count of the largest number; at least two.
+
+    >>> digits(0.31), digits(0.0123), digits(0.0)
+    (3, 4, 3)
+    """
+    return 3 if largest <= 0 else max(2, 2 - math.floor(math.log10(largest)))
+
+
+def thumbnail(file: Path | None) -> str | None:
+    """A small copy of a picture as an address that holds all of it; ``None`` if it cannot be read."""
+    if file is None:
+        return None
+    try:
+        picture = read_picture(file)
+    except ChoqolateError:
+        return None
+    picture.thumbnail((SIDE, SIDE))
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=82)
+    return data_uri(content.getvalue(), "image/jpeg")

@@ -1,0 +1,324 @@
+"""The report of a model: all that is known of it, on one page."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from choqolate import metrics
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.evaluation import Evaluation, evaluate, spurious_concepts
+from choqolate.explain import explain_change
+from choqolate.files import check_output, write_bytes
+from choqolate.report import count, data_uri, render, share
+from choqolate.report.drawings import correlation_png, word_cloud_svg
+from choqolate.report.provenance import commands, facts, words
+from choqolate.report.view import BEFORE, View
+
+if TYPE_CHECKING:
+    from choqolate.classifier import ChoqolateClassifier
+    from choqolate.concepts.backbones import Backbone
+    from choqolate.concepts.scores import ConceptScores
+
+LEADING = 6  # concepts of a node with their numbers
+PAIRS = 3  # interactions of a node, of either kind,
+WEAKEST = 0.001  # with at least this index
+MOST_ROWS = 20  # of a table with a row for each class or group
+MOST_CLASSES = 12  # with a column of their own
+
+
+def write_report(
+    model: ChoqolateClassifier,
+    table: ConceptScores | None,
+    path: str | os.PathLike[str],
+    *,
+    images: Sequence[str | os.PathLike[str]] = (),
+    root: str | os.PathLike[str] | None = None,
+    backbone: Backbone | str | None = None,
+    title: str = "A model explained",
+    verbose: bool = False,
+) -> Path:
+    """Write a page that explains a model; it needs nothing but itself.
+
+    Args:
+        model: a fitted classifier.
+        table: scores to measure it on; without labels, or without a table, what needs them is left out.
+        path: of the page.
+        images: picture files to explain, from their pixels; they need not be in the table.
+        root: the folder that the table's paths start from, if the pictures have moved.
+        backbone: the encoder for ``images``, if it has moved.
+        title: of the page.
+        verbose: show a progress bar (on a terminal).
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ChoqolateError: if the table lacks concepts of the model, or a picture cannot be read.
+    """
+    target = Path(path)
+    check_output(target)
+    view = View(model, table, root, verbose)
+    own = view.examples_of_files(images, backbone) if images else []
+    write_bytes(target, _page(view, own, title).encode())
+    return target
+
+
+def _page(view: View, own: list[dict[str, Any]], title: str) -> str:
+    model, results = view.model, view.results
+    best, worst = view.examples() if view.rows is not None else ([], [])
+    return render(
+        "model.html",
+        title=title,
+        summary=_summary(view),
+        own=own,
+        metrics=_metrics(results),
+        nodes=_nodes(view),
+        one_layer=model.n_nodes is None,
+        duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates],
+        marked=bool(view.explanation.spurious),
+        flows=_flows(view),
+        classes=_classes(view),
+        best=best,
+        worst=worst,
+        without_picture=bool(best or worst) and not any(card["picture"] for card in (*best, *worst)),
+        labelled=view.measured is not None,
+        groups=_groups(view),
+        suspects=_suspects(view),
+        removal=_removal(view),
+        redundancy=None if view.redundancy is None else view.redundancy.lines(),
+        heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
+        order=[] if view.redundancy is None else [view.redundancy.concepts[j] for j in view.redundancy.order],
+        facts=facts(model),
+        words=words(model),
+        commands=commands(model),
+    )
+
+
+# ---------------------------------------------------------------------- sentences and tables
+
+
+def _summary(view: View) -> list[str]:
+    """What it is and how good it is, in whole sentences."""
+    model = view.model
+    nodes = "" if model.n_nodes is None else f" through {_counted(model.n_nodes, 'node')}"
+    names = [str(label) for label in model.classes_.tolist()]
+    classes = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    concepts = _counted(len(model.concepts_), "concept")
+    sentences = [f"The model tells {len(names)} classes apart ({classes}) by {concepts}{nodes}."]
+    result = view.measured
+    if result is not None:
+        sentence = f"It is right on {share(result.accuracy)} of {_counted(result.rows, 'picture')} ({result.chosen})"
+        if result.worst_group is not None:
+            sentence += f", and on {share(result.worst_group[1])} of its worst group, “{result.worst_group[0]}”"
+        sentences.append(f"{sentence}.")
+    elif view.table is not None:
+        sentences.append("The scores have no labels, so it could not be measured on them.")
+    half = [_needed(values) for values in model.node_attributions_]
+    low, high = min(half), max(half)
+    number = f"{low}" if low == high else f"{low} to {high}"
+    what = "class" if model.n_nodes is None else "node"
+    sentences.append(f"Half of what a {what} reads comes from {number} concept{'s' if high > 1 else ''}.")
+    if model.removal_ is not None:
+        n_removed = len(model.removal_.concepts)
+        sentences.append(
+            f"{_counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
+        )
+    return sentences
+
+
+def _needed(values: np.ndarray) -> int:
+    """How many concepts have half of a node's attributions."""
+    running = np.cumsum(np.sort(np.abs(values))[::-1])
+    return int(np.searchsorted(running, running[-1] / 2 - 1e-12)) + 1
+
+
+def _counted(number: int, singular: str) -> str:
+    return f"{count(number)} {singular}{'' if number == 1 else 's'}"
+
+
+def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
+    if not results:
+        return None
+    columns = list(results.values())
+    rows: list[tuple[str, list[float | None]]] = [
+        ("accuracy", [one.accuracy for one in columns]),
+        ("mean accuracy of the classes", [float(np.mean(list(one.class_accuracy.values()))) for one in columns]),
+    ]
+    if any(one.worst_group for one in columns):
+        rows.append(
+            ("accuracy of the worst group", [one.worst_group[1] if one.worst_group else None for one in columns])
+        )
+    quality = [
+        ("Attribution Gini", [one.attribution_gini for one in columns]),
+        ("Node Coherence", [one.node_coherence for one in columns]),
+    ]
+    return {
+        "names": list(results),
+        "rows": [one.rows for one in columns],
+        "shares": rows,
+        "quality": quality,
+        "chosen": columns[0].chosen,
+    }
+
+
+def _nodes(view: View) -> list[dict[str, Any]]:
+    """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
+    explanation = view.explanation
+    coherence = [math.nan] * len(explanation.nodes)
+    if view.redundancy is not None and not view.model.bipolar:
+        coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
+    cards = []
+    for node, name in enumerate(explanation.nodes):
+        values, leading = explanation.node_attributions[node], explanation.leading(node, LEADING)
+        order = np.argsort(-np.abs(values), kind="stable")
+        words_of = [(explanation.concepts[j], float(values[j])) for j in order[:60]]
+        counts = explanation.class_attributions[:, node]
+        most = np.argsort(-counts, kind="stable")[:PAIRS]
+        pairs = explanation.interactions[node]
+        marked = np.isin(explanation.concepts, explanation.spurious)
+        cards.append(
+            {
+                "name": name,
+                "cloud": word_cloud_svg(words_of, set(explanation.spurious), title=f"node {node}"),
+                "leading": [(concept, value, concept in explanation.spurious) for concept, value in leading],
+                "spurious": float(values[marked].sum()) if marked.any() else None,
+                "classes": [(explanation.classes[r], float(counts[r])) for r in most],
+                "n_classes": len(counts),
+                "gini": float(explanation.gini[node]),
+                "coherence": coherence[node],
+                "together": [pair for pair in pairs if pair.index >= WEAKEST][:PAIRS],
+                "either": [pair for pair in pairs if pair.index <= -WEAKEST][:PAIRS],
+            }
+        )
+    return cards
+
+
+def _flows(view: View) -> dict[str, Any] | None:
+    """Share of every node in every class, as a table with shades; the classes that differ most if there are many."""
+    explanation = view.explanation
+    if explanation.one_layer:
+        return None
+    shares = explanation.class_attributions
+    shown = list(range(len(explanation.classes)))
+    if len(shown) > MOST_CLASSES:
+        spread = np.abs(shares - shares.mean(0)).sum(1)
+        shown = sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
+    largest = float(np.abs(shares).max()) or 1.0
+    rows = [
+        {
+            "node": node,
+            "name": name,
+            "cells": [(float(shares[r, node]), float(shares[r, node]) / largest) for r in shown],
+        }
+        for node, name in enumerate(explanation.nodes)
+    ]
+    return {"classes": [explanation.classes[r] for r in shown], "rows": rows, "n_classes": len(explanation.classes)}
+
+
+def _classes(view: View) -> dict[str, Any] | None:
+    """Accuracy of the classes, the lowest first if there are many, and the most frequent mistakes."""
+    result = view.measured
+    if result is None:
+        return None
+    names = list(result.class_accuracy)
+    if len(names) > MOST_ROWS:
+        names = sorted(names, key=lambda name: result.class_accuracy[name])[:MOST_ROWS]
+    mistakes = [
+        (number, truth, other)
+        for truth, row in result.confusion.items()
+        for other, number in row.items()
+        if truth != other
+    ]
+    mistakes.sort(key=lambda one: (-one[0], one[1], one[2]))
+    return {
+        "rows": [(name, result.class_rows[name], result.class_accuracy[name]) for name in names],
+        "n_classes": len(result.class_accuracy),
+        "mistakes": mistakes[:10],
+    }
+
+
+def _groups(view: View) -> dict[str, Any] | None:
+    result = view.measured
+    if result is None or not result.group_accuracy:
+        return None
+    before = view.results.get(BEFORE)
+    names = sorted(result.group_accuracy, key=lambda name: result.group_accuracy[name])
+    rows = [
+        {
+            "name": name,
+            "rows": result.group_rows[name],
+            "accuracy": result.group_accuracy[name],
+            "before": None if before is None else before.group_accuracy[name],
+        }
+        for name in names[:MOST_ROWS]
+    ]
+    return {"rows": rows, "n_groups": len(names), "edited": before is not None}
+
+
+def _suspects(view: View) -> dict[str, Any] | None:
+    """The suspects, and what it would do to remove together those that help, and those marked as spurious."""
+    found = view.suspects
+    if found is None or view.table is None or view.measured is None:
+        return None
+    gone = set(view.model.removal_.concepts) if view.model.removal_ else set()
+    marked = [name for name in spurious_concepts(view.model, view.table) if name not in gone]
+    together = []
+    for name, concepts in (("all that help the worst group", found.helpful), ("all marked as spurious", marked)):
+        if len(concepts) > 1 and len(concepts) < len(view.model.concepts_) - len(gone):
+            edited = _without(view, concepts)
+            if edited is not None:
+                together.append((name, len(concepts), view.measured, evaluate(edited, view.table)))
+    return {
+        "found": found.found,
+        "chosen": found.chosen,
+        "rows": found.rows,
+        "smallest": found.smallest_group,
+        "together": together,
+        "peeked": found.chosen == view.measured.chosen,
+        "grouped": view.measured.worst_group is not None,
+    }
+
+
+def _without(view: View, concepts: Sequence[str]) -> ChoqolateClassifier | None:
+    """The model without the concepts; ``None`` if a node would be left with nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)
+        try:
+            return view.model.remove_concepts(concepts)
+        except ChoqolateError:
+            return None
+
+
+def _removal(view: View) -> dict[str, Any] | None:
+    """What removals since training changed: of each node what it lost, and what it reads instead."""
+    removal = view.model.removal_
+    if removal is None:
+        return None
+    change = explain_change(view.trained, view.model)
+    rows = [
+        {
+            "node": node,
+            "before": change.before.nodes[node],
+            "after": change.after.nodes[node],
+            "lost": max(float(removal.mass_lost[node]), 0.0),
+            "kept": float(removal.mass_retained[node]),
+            "losses": change.losses(node, 3),
+            "gains": change.gains(node, 3),
+        }
+        for node in range(len(change.before.nodes))
+    ]
+    shifts = list(zip(map(str, view.model.classes_.tolist()), change.class_shift.tolist(), strict=True))
+    modes = list(dict.fromkeys(edit.mode for edit in removal.edits))
+    return {
+        "concepts": removal.concepts,
+        "rows": rows,
+        "shifts": shifts if change.class_shift.any() else [],
+        "modes": modes,
+    }
