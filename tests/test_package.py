@@ -28,6 +28,11 @@ def test_public_names_are_these():
         "datasets",
         "embed",
         "evaluate",
+        "explain_change",
+        "explain_local_change",
+        "explain_model",
+        "find_counterfactual",
+        "find_suspects",
         "fit_runs",
         "fit_scores",
         "interaction_indices",
@@ -38,7 +43,9 @@ def test_public_names_are_these():
         "moebius_transform",
         "plots",
         "score",
+        "score_pictures",
         "shapley_values",
+        "write_report",
     ]
     assert all(hasattr(cq, name) for name in cq.__all__)
     assert dir(cq) == sorted(cq.__all__)

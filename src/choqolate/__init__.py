@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.errors import ChoqolateError, ChoqolateWarning
     from choqolate.evaluation import evaluate, fit_scores
+    from choqolate.explain import explain_change, explain_local_change, explain_model, find_counterfactual
     from choqolate.integral import (
         ChoquetLayer,
         canonical_form,
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     )
     from choqolate.manifest import Manifest
     from choqolate.persistence import load
+    from choqolate.pictures import score_pictures
     from choqolate.redundancy import check_redundancy
+    from choqolate.report.model import write_report
+    from choqolate.suspects import find_suspects
 
 _HOME = {
     "Backbone": "choqolate.concepts.backbones",
@@ -53,6 +57,11 @@ _HOME = {
     "datasets": "choqolate.datasets",
     "embed": "choqolate.concepts.embedding",
     "evaluate": "choqolate.evaluation",
+    "explain_change": "choqolate.explain",
+    "explain_local_change": "choqolate.explain",
+    "explain_model": "choqolate.explain",
+    "find_counterfactual": "choqolate.explain",
+    "find_suspects": "choqolate.suspects",
     "fit_runs": "choqolate.classifier",
     "fit_scores": "choqolate.evaluation",
     "interaction_indices": "choqolate.integral",
@@ -63,7 +72,9 @@ _HOME = {
     "moebius_transform": "choqolate.integral",
     "plots": "choqolate.plots",
     "score": "choqolate.concepts.scoring",
+    "score_pictures": "choqolate.pictures",
     "shapley_values": "choqolate.integral",
+    "write_report": "choqolate.report.model",
 }
 
 __all__ = [
@@ -85,6 +96,11 @@ __all__ = [
     "datasets",
     "embed",
     "evaluate",
+    "explain_change",
+    "explain_local_change",
+    "explain_model",
+    "find_counterfactual",
+    "find_suspects",
     "fit_runs",
     "fit_scores",
     "interaction_indices",
@@ -95,7 +111,9 @@ __all__ = [
     "moebius_transform",
     "plots",
     "score",
+    "score_pictures",
     "shapley_values",
+    "write_report",
 ]
 
 

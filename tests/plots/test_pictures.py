@@ -181,9 +181,10 @@ def test_a_figure_of_its_own_can_be_read(n_concepts, image):
         assert box.x0 >= 0
 
 
-def test_odd_names_stay_text():
+@pytest.mark.parametrize("image", [None, np.zeros((40, 90))], ids=["none", "picture"])
+def test_odd_names_stay_text(image):
     values = np.linspace(0.5, -0.3, len(ODD))
-    ax = waterfall(attribution(values, names=ODD, subject=r"score of $\frac <b> \N{BIRD}"))
+    ax = waterfall(attribution(values, names=ODD, subject=r"score of $\frac$ <b>"), image=image)
     assert_readable(ax.figure, [all_texts(ax)])
     shown = " ".join(names(ax))
     for name in ("price $5 to $10", r"$\frac$ <b>", 'said "so"', "_hidden", "two lines", "x" * 35 + "…"):
@@ -292,3 +293,11 @@ def test_a_change_in_a_figure_of_its_own_can_be_read(change, image):
         texts = [text for side in sides(ax) for text in all_texts(side)]
         assert_readable(ax.figure, [[*texts, *ax.texts]])
         plt.close(ax.figure)
+
+
+def test_names_with_dollars_keep_clear_of_the_picture():
+    names = ("from $ mmmmmmmmm $ to more", "sea")  # as a formula it would be narrower
+    ax = waterfall(attribution([0.3, 0.2], names=names), image=np.zeros((40, 90)))
+    ax.figure.draw_without_rendering()
+    beside = next(other for other in ax.figure.axes if other is not ax)
+    assert beside.get_window_extent().x1 <= min(name.get_window_extent().x0 for name in ax.get_yticklabels()) + 1

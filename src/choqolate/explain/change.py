@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
@@ -142,6 +143,10 @@ def explain_local_change(
 def _pair(
     before: ChoqolateClassifier, after: ChoqolateClassifier | None
 ) -> tuple[ChoqolateClassifier, ChoqolateClassifier]:
+    for model in (before,) if after is None else (before, after):
+        check_is_fitted(model)
+        if not hasattr(model, "restore"):
+            raise ChoqolateError(f"expected a ChoqolateClassifier before and after, got a {type(model).__name__}")
     if after is None:
         before, after = before.restore(), before
     same = before.input_names_ == after.input_names_ and before.classes_.tolist() == after.classes_.tolist()

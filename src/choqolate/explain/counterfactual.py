@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
 
 EXACT_UP_TO = 3  # concepts: all sets of so many are tried
-MOST_SETS = 4_000_000  # of one size; with more concepts than give so many, only the most influential ones are tried
 _BLOCK = 1 << 15  # sets whose scores are computed at a time
 _ROUNDING = 1e-12  # a lead that is smaller is a tie
 _NOTHING = 1e-9  # retained mass of a node that is nothing but rounding
@@ -60,8 +59,8 @@ class Counterfactual:
     def __str__(self) -> str:
         among = "" if self.complete else f" among the {self.searched:,} most influential concepts"
         if self.method == "none":
-            sets = f"no set of up to {self.most} concepts was found{among}"
-            return f"{sets} whose removal changes the prediction {self.before}"
+            sets = "no single concept" if self.most == 1 else f"no set of up to {self.most} concepts"
+            return f"{sets} was found{among} whose removal changes the prediction {self.before}"
         how = (
             f"no smaller set does it{among}"
             if self.method == "exact"
@@ -77,6 +76,7 @@ def find_counterfactual(
     target: object = None,
     mode: str = "rescale",
     most: int = 12,
+    most_sets: int = 4_000_000,
 ) -> Counterfactual:
     r"""The smallest set of concepts whose removal from the model changes its prediction for one picture.
 
@@ -87,8 +87,8 @@ def find_counterfactual(
         {1 - \sum_{j \in J} D_j + \sum_{j<l \in J} E_{jl}}
 
     (A, B: terms that involve a concept, a pair; D, E: their weight), so a set costs a few additions. Sets that leave a
-    node with nothing are passed over. Where a size has more than four million sets, only sets of the most influential
-    concepts are tried, and the result says so.
+    node with nothing, or with less than a billionth of its weight, are passed over. Where there would be more than
+    ``most_sets`` sets of three, only the concepts with the largest shares are tried, and the result says so.
 
     Args:
         model: a fitted classifier.
@@ -96,6 +96,7 @@ def find_counterfactual(
         target: the class to get to; by default any other one.
         mode: how concepts are removed, as in :meth:`ChoqolateClassifier.remove_concepts`.
         most: how many concepts to remove at most.
+        most_sets: how many sets of three to try at most; four million are those of 289 concepts.
 
     >>> from sklearn.datasets import load_wine
     >>> from choqolate import ChoqolateClassifier
@@ -108,10 +109,11 @@ def find_counterfactual(
     """
     check_choice("mode", mode, MODES)
     check_number("most", most, minimum=1, whole=True)
+    check_number("most_sets", most_sets, minimum=1, whole=True)
     u = model._inputs(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
     if len(u) != 1:
         raise ChoqolateError(f"expected the scores of one picture, got {len(u)} rows: take them one by one")
-    search = _Search(model, u, mode, target, most)
+    search = _Search(model, u, mode, target, most, most_sets)
     best: tuple[int, ...] = ()
     method = "exact"
     for size in range(1, min(most, len(search.concepts)) + 1):
@@ -130,13 +132,15 @@ def find_counterfactual(
 class _Search:
     """Sets of concepts for one picture: scores without them, from tables made once."""
 
-    def __init__(self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object, most: int) -> None:
+    def __init__(
+        self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object, most: int, most_sets: int
+    ) -> None:
         self.model, self.mode, self.most = model, mode, most
         scores = self._scores(model._nodes.values(u))
         self.before = int(scores[0].argmax())
         self.target = None if target is None else self._check_target(target)
         self.lead_before = float(self._lead(scores)[0])
-        self.concepts, self.complete = self._candidates()
+        self.concepts, self.complete = self._candidates(most_sets)
         self.tables = _tables(model._nodes, u, [model._inputs_of([j]) for j in self.concepts], mode)
 
     def _check_target(self, target: object) -> int:
@@ -146,14 +150,14 @@ class _Search:
             raise ChoqolateError(f"expected a target among the other classes {listed(left)}, got {target!r}")
         return names.index(str(target))
 
-    def _candidates(self) -> tuple[list[int], bool]:
+    def _candidates(self, most_sets: int) -> tuple[list[int], bool]:
         """The concepts that sets are made of, those with the largest share in a node first; and whether it is all."""
         model = self.model
         largest = model.node_attributions_.max(0).reshape(-1, len(model.concepts_)).max(0)
         ranked = np.argsort(-largest, kind="stable").tolist()
         present = [j for j in ranked if not bool(model._gone[:, j].all())]
         room = len(present)
-        while math.comb(room, EXACT_UP_TO) > MOST_SETS:
+        while math.comb(room, EXACT_UP_TO) > most_sets:
             room -= 1
         return present[:room], room == len(present)
 
@@ -180,19 +184,24 @@ class _Search:
         lead: float = math.inf
         best: tuple[int, ...] = ()
         for sets in blocks:
-            values, worth_a_look = self.tables.values(sets)
-            worth_a_look &= self._least_lead(values) < lead
-            chosen, values = sets[worth_a_look], values[worth_a_look]
-            if len(chosen):
+            values, valid = self.tables.values(sets)
+            promising = valid & self._leave_something(sets) & (self._least_lead(values) < lead)
+            sets, values = sets[promising], values[promising]
+            if len(sets):
                 leads = self._lead(self._scores(values))
                 if leads.min() < lead:
-                    lead, best = float(leads.min()), tuple(chosen[int(leads.argmin())].tolist())
+                    lead, best = float(leads.min()), tuple(sets[int(leads.argmin())].tolist())
         return lead, best
 
-    def _least_lead(self, values: Tensor) -> Tensor:
-        """A bound from below of the lead, without the second layer: no class moves more than the node that moves most.
+    def _leave_something(self, sets: Tensor) -> Tensor:
+        """Whether every node keeps a concept ``(S,)``, those counted that are frozen or were removed before."""
+        left = ~self.model._gone[:, : len(self.model.concepts_)]
+        return (left.sum(1)[:, None] > left[:, self.concepts][:, sets].sum(-1)).all(0)
 
-        An integral rises at most as much as its input that rises most, and falls likewise.
+    def _least_lead(self, values: Tensor) -> Tensor:
+        """A bound from below of the lead ``(S,)``, without the second layer, which is the larger part of the work.
+
+        An integral rises at most as much as the input that rises most, and falls likewise.
         """
         if self.model.free_weights:
             return torch.full((len(values),), -math.inf, dtype=values.dtype)

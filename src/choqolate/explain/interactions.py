@@ -70,7 +70,7 @@ def _strongest(capacity: Capacity, names: Sequence[str], most: int, frozen: Tens
         above = torch.triu_indices(n_looked, n_looked, 1)
         values = index[above[0], above[1]].numpy()
         order = np.argsort(-np.abs(values), kind="stable")[:most]
-        least = abs(values[order[-1]]) if len(order) == most else 0.0
+        least = abs(values[order[-1]]) if len(order) == most > 0 else 0.0
         if n_looked == len(ranked) or 2 * float(sizes[ranked[n_looked]]) <= least:
             break
         n_looked = min(2 * n_looked, len(ranked))

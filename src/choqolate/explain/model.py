@@ -119,7 +119,7 @@ class ModelExplanation:
 
 
 def explain_model(
-    model: ConceptModel, X: Any = None, *, spurious: Iterable[str] | None = None, most: int = 20
+    model: ConceptModel, X: Any = None, *, spurious: str | Iterable[str] | None = None, most: int = 20
 ) -> ModelExplanation:
     """Explain a fitted classifier, ours or a baseline, as a whole.
 
@@ -147,7 +147,7 @@ def explain_model(
     one_layer = getattr(model, "n_nodes", 0) is None
     attributions = model.node_attributions_
     nodes = classes if one_layer else name_nodes(attributions, concepts)
-    marked = spurious_concepts(model) if spurious is None else list(spurious)
+    marked = spurious_concepts(model) if spurious is None else spurious
     known = {model.concepts_[j] for j in find_concepts(marked, model.concepts_)} if marked else set()
     within, between = _interactions(model, concepts, nodes, most)
     history = getattr(model, "history_", {}).get("node_attributions")
@@ -180,16 +180,16 @@ def _interactions(
 
 
 def _duplicates(attributions: np.ndarray, values: np.ndarray | None) -> list[NodePair]:
-    sizes = np.abs(attributions)
-    totals = sizes.sum(1, keepdims=True)
-    shares = sizes / np.where(totals > 0, totals, 1.0)
+    totals = np.abs(attributions).sum(1, keepdims=True)
+    shares = attributions / np.where(totals > 0, totals, 1.0)
     correlation = None
     if values is not None and len(values) > 1:
         correlation = metrics.concept_correlation(values)
     found = []
     for first in range(len(shares)):
         for second in range(first + 1, len(shares)):
-            overlap = float(np.minimum(shares[first], shares[second]).sum())
+            one, other = shares[first], shares[second]
+            overlap = float(np.minimum(np.abs(one), np.abs(other))[one * other > 0].sum())
             together = math.nan if correlation is None else float(correlation[first, second])
             if overlap >= ALIKE or together >= SAME_VALUES:
                 found.append(NodePair(first, second, overlap, together))

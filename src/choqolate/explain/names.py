@@ -48,9 +48,10 @@ def _leading(sizes: np.ndarray, ranks: np.ndarray) -> int:
 
 def _numbered(names: Sequence[str]) -> list[str]:
     """Names of which each occurs once: the second of the same name ends with (2)."""
-    seen: Counter[str] = Counter()
-    numbered = []
+    taken, numbered = set(names), []
     for name in names:
-        seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        number, free = 2, name
+        while free in numbered or (free != name and free in taken):
+            number, free = number + 1, f"{name} ({number})"
+        numbered.append(free)
     return numbered

@@ -12,7 +12,8 @@ import numpy as np
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, Box, beside, drawn_width, legend_beside, name_handles, settle, write_title
+from choqolate.plots.placing import LINE, Box, beside, legend_beside, name_handles, settle, write_title
+from choqolate.plots.style import drawn_width
 from choqolate.validation import check_number, find_concepts
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from choqolate.evaluation import Evaluation
 
 _FONT = 9.0  # points
-_MARKERS = "osD^vPX*"  # eight, where there are seven colours: 56 pairs differ
+_MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
 _HATCHES = (None, "////", "....", "xxxx", "----")
 _POINT = 7.0  # points: a marker
 _SMALLEST = 6.0  # points: where numbers are left out
@@ -356,6 +357,6 @@ def _dress_groups(ax: Axes, rows: int) -> None:
     ax.set_xticks(range(0, 101, 20))
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=_FONT - 1)
-    ax.axhline(0.5, color=style.LINE, linewidth=0.8)
+    ax.axhline(0.5, color=style.FRAME, linewidth=0.8)
     style.plain_frame(ax)
     ax.spines["bottom"].set_bounds(0, 100)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.explain import ModelExplanation
-from choqolate.plots.layout import shortened, widest
-from choqolate.plots.style import SOFT, colour_of, label
+from choqolate.plots.style import SOFT, colour_of, label, shortened, widest
 from choqolate.plots.words import as_canvas, full_axes
 from choqolate.validation import check_number, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from choqolate.explain import ModelExplanation
 
 _FONT, _SMALLEST = 8.0, 6.0  # points
 _LONGEST = 48  # letters of a node's name
@@ -46,6 +46,7 @@ def class_flow(
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
+    >>> from choqolate.explain import ModelExplanation
     >>> W, V = np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([[0.2, 0.8], [0.6, 0.4]])
     >>> birds = ModelExplanation(W, V, ("sea", "crest"), ("landbird", "waterbird"), ("sea", "crest"))
     >>> sorted(text.get_text() for text in class_flow(birds).texts)

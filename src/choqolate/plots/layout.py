@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.plots.style import label
+from choqolate.plots.style import HINTED, label, text_size
 from choqolate.validation import check_number
 
 SMALLEST, LARGEST = 5.0, 96.0  # points: fonts of words
 _BESIDE, _ABOVE = 0.6, 0.12  # room around a word, in font sizes
-_ROUNDING = 0.06  # share of its width that hinting may add to a small line on a screen
 _TURN = math.pi * (3 - math.sqrt(5))  # the golden angle
 _SPOTS = 2500
 _STEPS = 9  # of the bisection: leaves less than one per cent of the sizes
@@ -87,8 +85,8 @@ def place_words(
     texts = [label(words[index][0]) for index in ranked]
     values = np.abs([float(words[index][1]) for index in ranked])
     ratios = np.sqrt(values / values[0])
-    lines = np.array([text_box(text) for text in texts])
-    boxes = lines * (1 + _ROUNDING, 1) + (_BESIDE, _ABOVE)
+    lines = np.array([text_size(text) for text in texts])
+    boxes = lines * (HINTED, 1) + (_BESIDE, _ABOVE)
     k, centres = _fit(boxes, ratios, np.array([width, height]), smallest, largest)
     centres = _centred(centres, k * ratios[: len(centres), None] * boxes[: len(centres)], np.array([width, height]))
     placed = []
@@ -97,41 +95,6 @@ def place_words(
             across, down = (size * line).tolist()
             placed.append(PlacedWord(text, float(words[index][1]), float(x), float(y), size, across, down, index))
     return placed
-
-
-def text_box(text: str, size: float = 1.0) -> tuple[float, float]:
-    """Width and height in points of a line that :func:`choqolate.plots.style.label` made, as written at ``size``.
-
-    Unlike the outline of its letters, this is the room that matplotlib gives to the line.
-    """
-    from matplotlib.font_manager import FontProperties, findfont
-
-    width, height = _unit_box(findfont(FontProperties()), text)
-    return width * size, height * size
-
-
-def widest(names: Iterable[str], size: float) -> float:
-    """Points that the widest of some lines needs, whatever hinting adds to it."""
-    return (1 + _ROUNDING) * max((text_box(name, size)[0] for name in names), default=0.0)
-
-
-def shortened(name: str, room: float, size: float) -> str:
-    """A name cut until it is no wider than ``room`` points, or four letters long."""
-    letters = len(name)
-    while letters > 4 and widest([label(name, letters)], size) > room:
-        letters -= 1
-    return label(name, letters)
-
-
-@lru_cache(maxsize=16384)
-def _unit_box(font: str, text: str) -> tuple[float, float]:
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    prop = FontProperties(fname=font, size=100)
-    width, height, _ = text_to_path.get_text_width_height_descent(text, prop, False)
-    _, least, _ = text_to_path.get_text_width_height_descent("lp", prop, False)
-    return width / 100, max(height, least) / 100
 
 
 def _fit(

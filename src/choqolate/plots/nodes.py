@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from choqolate.explain import Interaction, ModelExplanation
-from choqolate.plots.layout import shortened, widest
-from choqolate.plots.style import LINE, MAIN, OTHER, SOFT, label, new_axes, plain_frame
+from choqolate.plots.style import FRAME, MAIN, OTHER, SOFT, label, new_axes, plain_frame, shortened, widest
 from choqolate.plots.words import as_canvas, check_node, full_axes, settled_size, write_heading
 from choqolate.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from choqolate.explain import Interaction, ModelExplanation
 
 _FONT, _NUMBERS, _SMALLEST = 8.0, 7.0, 6.0  # points
 _GREY = "#aab2bb"
@@ -43,6 +43,7 @@ def attribution_bars(explanation: ModelExplanation, node: int, ax: Axes | None =
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
+    >>> from choqolate.explain import ModelExplanation
     >>> W, V = np.array([[0.2, 0.5, 0.1, 0.2]]), np.array([[1.0], [1.0]])
     >>> birds = ModelExplanation(W, V, ("sea", "lake", "crest", "bill"), ("landbird", "waterbird"), ("lake",))
     >>> [name.get_text() for name in attribution_bars(birds, 0, most=2).get_yticklabels()]
@@ -89,6 +90,7 @@ def interaction_graph(explanation: ModelExplanation, node: int, ax: Axes | None 
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
+    >>> from choqolate.explain import Interaction, ModelExplanation
     >>> W, V = np.array([[0.7, 0.3]]), np.array([[1.0], [1.0]])
     >>> pairs = ((Interaction("sea", "lake", -0.2),),)
     >>> birds = ModelExplanation(W, V, ("sea", "lake"), ("landbird", "waterbird"), ("sea",), interactions=pairs)
@@ -281,5 +283,5 @@ def _explain_lines(ax: Axes, kinds: Sequence[str]) -> None:
 def _say(ax: Axes, text: str) -> None:
     """Grey words in empty axes."""
     ax.set(xticks=[], yticks=[])
-    ax.spines[:].set(visible=True, color=LINE)
+    ax.spines[:].set(visible=True, color=FRAME)
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=SOFT, fontsize=9, ha="center", va="center")

@@ -11,7 +11,8 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, drawn_width, settle, wrapped, write_title
+from choqolate.plots.placing import LINE, settle, wrapped, write_title
+from choqolate.plots.style import drawn_width
 from choqolate.validation import check_number
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _fit(sides: Sequence[Axes], falls: list[_Fall]) -> None:
         ax.set_xlim(low, high)
         ax.xaxis.set_major_locator(MaxNLocator(max(int(width / 45), 1), steps=[1, 2, 5, 10]))
         if low < 0 < high:
-            ax.axvline(0, color=style.LINE, linewidth=0.8, zorder=0)
+            ax.axvline(0, color=style.FRAME, linewidth=0.8, zorder=0)
 
 
 def _height(rows: int) -> float:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from choqolate.plots.style import POINTS, label, size_in_points, text_size
+from choqolate.plots.style import POINTS, drawn_width, label, shortened, size_in_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
 
 LINE = 1.25  # height of a line of text, in font sizes
-_HINTED = 1.06  # small letters may be drawn so much wider than they are measured
 
 # Where the name of a point may stand, best first: right, left, above, below, corners.
 _WAYS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -42,12 +39,6 @@ class Box(NamedTuple):
         return float(np.linalg.norm(np.maximum(np.maximum(self.low - point, point - self.high), 0.0)))
 
 
-@lru_cache(maxsize=4096)
-def drawn_width(text: str, size: float) -> float:
-    """Width in points that a text needs, at most; dollar signs, as wide as digits, are no formula here either."""
-    return text_size(text.replace("$", "0"), size)[0] * _HINTED
-
-
 def wrapped(text: str, width: float, size: float, lines: int = 2) -> str:
     r"""A text in at most so many lines of a width in points; what does not fit ends in "…".
 
@@ -64,14 +55,6 @@ def wrapped(text: str, width: float, size: float, lines: int = 2) -> str:
         if all(drawn_width(line, size) <= width for line in found):
             return "\n".join(found)
     return "…"
-
-
-def shortened(text: str, width: float, size: float) -> str:
-    """A text of one line and at most so many points, which ends in "…" where it was longer."""
-    if drawn_width(text, size) <= width:
-        return text
-    letters = bisect_right(range(2, len(text)), width, key=lambda count: drawn_width(label(text, count), size)) + 1
-    return label(text, letters) if letters > 1 else "…"
 
 
 def write_title(ax: Axes, text: str, size: float = 10.0, lines: int = 2) -> None:

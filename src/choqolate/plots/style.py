@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, for all kinds of colour vision; the order keeps neighbours apart. Yellow is left out: it
-# cannot be read on white.
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+# Okabe and Ito's palette, for all kinds of colour vision; the order keeps neighbours apart. Instead of yellow, which
+# is lost on white, there is a brown.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f4f24")
 MAIN, OTHER = PALETTE[0], PALETTE[1]  # core and spurious, for and against, after and before
-SOFT, LINE = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
+SOFT, FRAME = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
 POINTS = 72.0  # an inch
 LONGEST = 36  # letters of a label
+HINTED = 1.06  # small letters on a screen may be drawn so much wider than they are measured
+_CONTRAST = 4.5  # of small text with white, at least
 _UNKNOWN = "\N{WHITE VERTICAL RECTANGLE}"
 _UNSEEN = ("\N{ZERO WIDTH JOINER}", "\N{VARIATION SELECTOR-15}", "\N{VARIATION SELECTOR-16}")
 
@@ -23,6 +28,26 @@ _UNSEEN = ("\N{ZERO WIDTH JOINER}", "\N{VARIATION SELECTOR-15}", "\N{VARIATION S
 def colour_of(index: int) -> str:
     """The colour of a node, a class or a method, by its number."""
     return PALETTE[index % len(PALETTE)]
+
+
+def ink(colour: str) -> str:
+    """The colour, as much darker as it takes for small text on white.
+
+    >>> ink("#0072b2"), ink("#56b4e9")
+    ('#0072b2', '#3c7da2')
+    """
+    from matplotlib.colors import to_hex, to_rgb
+
+    rgb = np.array(to_rgb(colour))
+    while 1.05 / (_luminance(rgb) + 0.05) < _CONTRAST:
+        rgb = rgb * 0.98
+    return to_hex(tuple(rgb.tolist()))
+
+
+def _luminance(rgb: np.ndarray) -> float:
+    """Relative luminance of a colour, from 0 (black) to 1 (white)."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def label(name: object, longest: int = LONGEST) -> str:
@@ -55,15 +80,32 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
     return extent.width * scale, extent.height * scale
 
 
-def text_size(text: str, size: float) -> tuple[float, float]:
-    """Width and height in points of a text that :func:`label` made, in the font of figures, as drawn at ``size``."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+def text_size(text: str, size: float = 1.0) -> tuple[float, float]:
+    """Width and height in points of a line that :func:`label` made, as written at ``size``.
 
-    if not text.strip():
-        return 0.0, size
-    box = TextPath((0, 0), text, size=100, prop=FontProperties(), usetex=False).get_extents()
-    return box.x1 * size / 100, size
+    Unlike the outline of its letters, this is the room that matplotlib gives to the line. Hinting may make small
+    letters on a screen wider: :func:`drawn_width` is the width at most.
+    """
+    width, height = _unit_size(_font(), text)
+    return width * size, height * size
+
+
+def drawn_width(text: str, size: float) -> float:
+    """Points that a line needs at most, whatever hinting adds to it."""
+    return HINTED * text_size(text, size)[0]
+
+
+def widest(names: Iterable[str], size: float) -> float:
+    """Points that the widest of some lines needs."""
+    return max((drawn_width(name, size) for name in names), default=0.0)
+
+
+def shortened(text: str, width: float, size: float) -> str:
+    """A line of at most so many points, which ends in "…" where it was longer."""
+    if drawn_width(text, size) <= width:
+        return text
+    letters = bisect_right(range(2, len(text)), width, key=lambda count: drawn_width(label(text, count), size)) + 1
+    return label(text, letters) if letters > 1 else "…"
 
 
 def plain_frame(ax: Axes, sides: Sequence[str] = ("left", "bottom")) -> None:
@@ -78,6 +120,17 @@ def _font() -> str:
     from matplotlib.font_manager import FontProperties, findfont
 
     return findfont(FontProperties())
+
+
+@lru_cache(maxsize=16384)
+def _unit_size(font: str, text: str) -> tuple[float, float]:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    prop = FontProperties(fname=font, size=100)
+    width, height, _ = text_to_path.get_text_width_height_descent(text, prop, False)
+    _, least, _ = text_to_path.get_text_width_height_descent("lp", prop, False)
+    return width / 100, max(height, least) / 100
 
 
 @lru_cache(maxsize=4096)

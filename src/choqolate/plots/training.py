@@ -9,7 +9,8 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, drawn_width, pushed_apart, settle, shortened, write_title
+from choqolate.plots.placing import LINE, pushed_apart, settle, write_title
+from choqolate.plots.style import drawn_width, shortened
 from choqolate.validation import check_number, find_concepts
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 from choqolate.errors import ChoqolateError
-from choqolate.explain import ModelExplanation
-from choqolate.plots.layout import place_words, text_box
-from choqolate.plots.style import LINE, MAIN, OTHER, POINTS, SOFT, colour_of, label, size_in_points
+from choqolate.plots.layout import place_words
+from choqolate.plots.style import FRAME, MAIN, OTHER, POINTS, SOFT, colour_of, ink, label, size_in_points, text_size
 from choqolate.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from choqolate.explain import ModelExplanation
 
 _CELL = (194.0, 126.0)  # points of a cloud in a new figure
 _EDGE = 4.0  # points between axes and the edge of a new figure
@@ -42,6 +43,7 @@ def word_cloud(
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
+    >>> from choqolate.explain import ModelExplanation
     >>> import numpy as np
     >>> W, V = np.array([[0.7, 0.3, 0.0]]), np.array([[1.0], [1.0]])
     >>> birds = ModelExplanation(W, V, ("sea", "lake", "crest"), ("landbird", "waterbird"), ("sea",))
@@ -79,6 +81,7 @@ def word_clouds(
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
+    >>> from choqolate.explain import ModelExplanation
     >>> import numpy as np
     >>> W, V = np.array([[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]]), np.array([[0.2, 0.8], [0.6, 0.4]])
     >>> birds = ModelExplanation(W, V, ("sea", "lake", "crest"), ("landbird", "waterbird"), ("sea", "crest"))
@@ -163,7 +166,7 @@ def _draw_cloud(ax: Axes, explanation: ModelExplanation, node: int, colour: str,
     """One cloud with its heading and its frame; ``key`` points below it stay free."""
     write_heading(ax, explanation, node)
     width, height = as_canvas(ax)
-    ax.spines[:].set(visible=True, color=LINE, linewidth=0.8)
+    ax.spines[:].set(visible=True, color=FRAME, linewidth=0.8)
     room = max(width - 2 * _MARGIN, 1.0), max(height - key - 2 * _MARGIN, 1.0)
     ranked = explanation.leading(node, most)
     words = [(f"−{name}" if value < 0 else name, value) for name, value in ranked]
@@ -173,7 +176,7 @@ def _draw_cloud(ax: Axes, explanation: ModelExplanation, node: int, colour: str,
     spurious = set(explanation.spurious) if colour == "kind" else set()
     for word in placed:
         other = ranked[word.index][0] in spurious
-        shade = colour_of(node) if colour == "node" else (OTHER if other else MAIN)
+        shade = ink(colour_of(node) if colour == "node" else (OTHER if other else MAIN))
         _write(ax, word.text, word.x + _MARGIN, word.y + _MARGIN, word.size, shade, underlined=other)
 
 
@@ -181,17 +184,17 @@ def _draw_key(ax: Axes) -> None:
     """What the colours of concepts mean, in the last line of the axes."""
     width, height = size_in_points(ax)
     size, gap = 8.0, 14.0
-    core, other = text_box("core", size)[0], text_box("spurious", size)[0]
+    core, other = text_size("core", size)[0], text_size("spurious", size)[0]
     start = (width - core - gap - other) / 2
-    _write(ax, "core", start + core / 2, height - _KEY / 2, size, MAIN)
-    _write(ax, "spurious", start + core + gap + other / 2, height - _KEY / 2, size, OTHER, underlined=True)
+    _write(ax, "core", start + core / 2, height - _KEY / 2, size, ink(MAIN))
+    _write(ax, "spurious", start + core + gap + other / 2, height - _KEY / 2, size, ink(OTHER), underlined=True)
 
 
 def _write(ax: Axes, text: str, x: float, y: float, size: float, colour: str, underlined: bool = False) -> None:
     """A word around a point. Spurious ones are underlined, not slanted: slanted fonts lack more letters."""
     ax.text(x, y, text, fontsize=size, color=colour, ha="center", va="center", parse_math=False)
     if underlined:
-        width, height = text_box(text, size)
+        width, height = text_size(text, size)
         below = y + height / 2 - 0.1 * size
         line = max(0.05 * size, 0.5)
         ax.plot([x - width / 2, x + width / 2], [below, below], color=colour, linewidth=line, solid_capstyle="butt")
