@@ -21,12 +21,12 @@ NASTY = [
 ]
 
 
-def bird_table(folder: Path, n_rows: int = 300, concepts=CONCEPTS, agreement: float = 0.9) -> ConceptScores:
-    """Scores from a formula, with a small picture file for each row."""
+def bird_table(folder: Path | None, n_rows: int = 300, concepts=CONCEPTS, agreement: float = 0.9) -> ConceptScores:
+    """Scores from a formula, with a small picture file for each row if there is a folder for them."""
     X, labels, groups = bird_scores(n_rows, agreement=agreement)
     paths = [f"{row % 5}/{row:03d}.png" for row in range(n_rows)]
     rng = np.random.default_rng(0)
-    for path, label in zip(paths, labels, strict=True):
+    for path, label in zip(paths if folder else [], labels, strict=False):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shade = rng.integers(0, 90, 3) + (160 if label == "waterbird" else 40)
         Image.new("RGB", (40, 30), tuple(int(level) for level in shade)).save(folder / path)

@@ -14,8 +14,8 @@ from tests.reports import bird_table, small_model
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return bird_table(tmp_path_factory.mktemp("pictures"), n_rows=4000, agreement=0.85)
+def table():
+    return bird_table(None, n_rows=6000, agreement=0.85)
 
 
 @pytest.fixture(scope="module")
