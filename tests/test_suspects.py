@@ -40,8 +40,8 @@ def test_reasons_hold_for_every_concept(model, table):
     assert shares.sum() == pytest.approx(1)
     for share, concept in zip(shares, table.concepts, strict=True):
         accuracy, worst = removed(model, rows, concept)
-        helps = worst - before[1] >= max(0.01, 3 / smallest)
-        idle = share >= RELIES / len(shares) and accuracy - before[0] > -COSTS
+        helps = bool(worst - before[1] >= max(0.01, 3 / smallest))
+        idle = bool(share >= RELIES / len(shares) and accuracy - before[0] > -COSTS)
         assert (concept in found) == (helps or idle)
         if concept in found:
             one = found[concept]
