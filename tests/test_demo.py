@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,6 +45,15 @@ def small(tmp_path_factory):
     done = demo("--images", "200", "--seeds", "1", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "choqolate-demo", done
+
+
+def test_the_example_draws_every_figure_from_what_the_demo_left(small, tmp_path):
+    script = Path(__file__).parents[1] / "examples" / "figures.py"
+    command = [sys.executable, "-W", "error:::choqolate", str(script), str(small[0]), str(tmp_path / "figures")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (script.parents[1] / "docs" / "explanations.md").read_text()
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == set(re.findall(r"\(figures/(\w+\.png)\)", page))
 
 
 def test_everything_is_left_in_the_folder(small):

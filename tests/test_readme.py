@@ -4,10 +4,16 @@ import re
 import shutil
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
 
 import choqolate as cq
 from tests.concepts.pictures import write_album
+from tests.reports import bird_table
 from tests.tiny import write_clip
 
 README = Path(__file__).parents[1] / "README.md"
@@ -36,6 +42,8 @@ def test_the_python_code_of_the_readme_runs(newcomer, capsys):
     assert "correlation of 4 concepts over 24 rows" in capsys.readouterr().out
     assert len(cq.ConceptScores.load(newcomer / "scores.parquet")) == 24
     assert (newcomer / "model" / "config.json").exists()
+    assert (newcomer / "report.html").exists()
+    plt.close("all")
 
 
 def test_the_python_code_of_the_guide_runs(newcomer):
@@ -44,6 +52,16 @@ def test_the_python_code_of_the_guide_runs(newcomer):
     exec(compile(block, "pictures.md", "exec"), space)
     assert space["table"].concepts == ("red", "green", "sky")
     assert space["table"].scores.shape == (24, 3)
+
+
+def test_the_python_code_of_the_page_on_explanations_runs(newcomer):
+    bird_table(None, n_rows=600).save("scores.parquet")
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "explanations.md").read_text(), re.DOTALL)
+    assert len(blocks) == 4
+    space: dict[str, object] = {}
+    exec(compile("\n".join(blocks), "explanations.md", "exec"), space)
+    assert len(space["whole"].nodes) == 8
+    plt.close("all")
 
 
 def test_the_code_and_the_commands_of_the_birds_page_run(newcomer, monkeypatch, capsys):
@@ -73,8 +91,17 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
     from choqolate.cli import main
 
     shutil.rmtree(newcomer / "cache", ignore_errors=True)
+    shutil.copy(next((newcomer / "photos" / "cat").iterdir()), newcomer / "photo.jpg")
     commands = re.findall(r"^    choqolate (.*?)(?:  +#.*)?$", README.read_text(), re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["demo", "score", "fit", "eval", "remove"]
+    assert [command.split()[0] for command in commands] == [
+        "demo",
+        "score",
+        "fit",
+        "explain",
+        "explain",
+        "eval",
+        "remove",
+    ]
     for command in commands[1:]:  # the demo has tests of its own
         monkeypatch.setattr("sys.argv", ["choqolate", *command.split()])
         main()
