@@ -5,6 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+FORMS = {  # of a classifier: options that change what it computes
+    "pairwise": {},
+    "factored": {"interactions": "factored", "rank": 2},
+    "none": {"interactions": "none"},
+    "one layer": {"n_nodes": None},
+    "bipolar": {"bipolar": True},
+    "bipolar factored": {"interactions": "factored", "rank": 2, "bipolar": True},
+    "free": {"free_weights": True, "temperature": 1.0},
+}
 CONCEPTS = ["webbed feet", "long bill", "hooked bill", "crest", "sea", "forest"]
 
 

@@ -7,15 +7,10 @@ import pytest
 
 import choqolate as cq
 from choqolate.explain import explain_change, explain_local_change
-from tests.data import CONCEPTS, bird_scores
+from tests.data import CONCEPTS, FORMS, bird_scores
 
 MODES = ["rescale", "canonical", "impute"]
-FORMS = {
-    "pairwise": {},
-    "factored": {"interactions": "factored", "rank": 2},
-    "one layer": {"n_nodes": None},
-    "bipolar": {"bipolar": True},
-}
+SOME = ("pairwise", "factored", "one layer", "bipolar")
 close = {"rtol": 0, "atol": 1e-12}
 pytestmark = pytest.mark.filterwarnings("ignore:little is left")
 
@@ -29,7 +24,7 @@ def birds():
 def trained(birds):
     X, y, _ = birds
     options = {"n_nodes": 4, "epochs": 15, "temperature": 0.05}
-    return {name: cq.ChoqolateClassifier(**options | form).fit(X, y) for name, form in FORMS.items()}
+    return {name: cq.ChoqolateClassifier(**options | form).fit(X, y) for name, form in FORMS.items() if name in SOME}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +36,7 @@ def clf(trained):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOME)
 def test_a_change_is_the_difference_of_two_models(trained, birds, form, mode):
     X, _, _ = birds
     before = trained[form]
@@ -132,7 +127,7 @@ def test_nothing_removed_is_no_change(clf, birds):
 
 
 @pytest.mark.parametrize("baseline", ["zero", "mean"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOME)
 def test_a_local_change_is_the_difference_of_two_explanations(trained, birds, form, baseline):
     X, _, _ = birds
     before = trained[form]

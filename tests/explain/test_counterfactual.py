@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 import choqolate as cq
 from choqolate.explain import Counterfactual, counterfactual, find_counterfactual
 from choqolate.integral.layer import raw_shapes
-from tests.data import bird_scores
+from tests.data import FORMS, bird_scores
 
 MODES = ["rescale", "canonical", "impute"]
-FORMS = {
-    "pairwise": {},
-    "factored": {"interactions": "factored", "rank": 2},
-    "none": {"interactions": "none"},
-    "one layer": {"n_nodes": None},
-    "bipolar": {"bipolar": True},
-    "bipolar factored": {"interactions": "factored", "rank": 2, "bipolar": True},
-    "free": {"free_weights": True, "temperature": 1.0},
-}
 EARLIER = {
     "as trained": lambda clf, X: clf,
     "edited": lambda clf, X: clf.remove_concepts("crest", nodes=[1]).remove_concepts(

@@ -13,17 +13,8 @@ import torch
 import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Attribution
-from tests.data import CONCEPTS, bird_scores
+from tests.data import CONCEPTS, FORMS, bird_scores
 
-FORMS = {
-    "pairwise": {},
-    "factored": {"interactions": "factored", "rank": 2},
-    "none": {"interactions": "none"},
-    "one layer": {"n_nodes": None},
-    "bipolar": {"bipolar": True},
-    "bipolar factored": {"interactions": "factored", "rank": 2, "bipolar": True},
-    "free": {"free_weights": True, "temperature": 1.0},
-}
 EDITS = {
     "as trained": lambda clf, X: clf,
     "frozen": lambda clf, X: clf.remove_concepts(["sea", "forest"], mode="impute"),

@@ -17,6 +17,7 @@ from choqolate import ChoqolateError, ConceptScores
 from choqolate.evaluation import Evaluation
 from choqolate.plots.comparison import accuracy_against_quality, concept_scores, group_accuracy
 from choqolate.plots.style import MAIN, OTHER, PALETTE
+from tests.figures import assert_readable
 
 ODD = ("price $5 to $10", r"$\frac$ <b>", "_hidden", 'said "so"', "\N{BIRD} gull", "שלום", "x" * 80)
 
@@ -25,20 +26,6 @@ ODD = ("price $5 to $10", r"$\frac$ <b>", "_hidden", 'said "so"', "\N{BIRD} gull
 def _close_figures():
     yield
     plt.close("all")
-
-
-def assert_readable(figure, texts):
-    """All inside the figure, and apart."""
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in texts if text.get_text()]
-    for place, box in enumerate(boxes):
-        assert box.x0 >= -1, texts[place]
-        assert box.y0 >= -1, texts[place]
-        assert box.x1 <= figure.bbox.x1 + 1, texts[place]
-        assert box.y1 <= figure.bbox.y1 + 1, texts[place]
-        for other in boxes[:place]:
-            apart = box.x0 > other.x1 - 1 or other.x0 > box.x1 - 1 or box.y0 > other.y1 - 1 or other.y0 > box.y1 - 1
-            assert apart, texts[place]
 
 
 def all_texts(ax):

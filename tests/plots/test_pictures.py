@@ -19,6 +19,7 @@ from choqolate.explain.change import explain_local_change
 from choqolate.explain.local import Attribution
 from choqolate.plots.pictures import waterfall, waterfall_change
 from choqolate.plots.style import MAIN, OTHER
+from tests.figures import assert_readable
 
 ODD = ("price $5 to $10", r"$\frac$ <b>", 'said "so"', "_hidden", "\N{BIRD} gull", "שלום", "x" * 80, "two\nlines", "")
 
@@ -67,19 +68,10 @@ def numbers(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def assert_readable(figure, groups):
+def assert_all_readable(figure, groups):
     """All texts inside the figure and, within each group, apart."""
-    figure.draw_without_rendering()
     for texts in groups:
-        boxes = [text.get_window_extent() for text in texts if text.get_text()]
-        for place, box in enumerate(boxes):
-            assert box.x0 >= -1, texts[place]
-            assert box.y0 >= -1, texts[place]
-            assert box.x1 <= figure.bbox.x1 + 1, texts[place]
-            assert box.y1 <= figure.bbox.y1 + 1, texts[place]
-            for other in boxes[:place]:
-                apart = box.x0 > other.x1 - 1 or other.x0 > box.x1 - 1 or box.y0 > other.y1 - 1 or other.y0 > box.y1 - 1
-                assert apart, texts[place]
+        assert_readable(figure, texts)
 
 
 def all_texts(ax):
@@ -153,7 +145,7 @@ def test_nothing_contributes():
     ax = waterfall(attribution([0.0, 0.0]))
     assert names(ax) == ["baseline", "nothing contributes", "this picture"]
     assert bars(ax) == []
-    assert_readable(ax.figure, [all_texts(ax)])
+    assert_all_readable(ax.figure, [all_texts(ax)])
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 4e3])
@@ -170,7 +162,7 @@ def test_a_figure_of_its_own_can_be_read(n_concepts, image):
     long = tuple(f"the concept with the number {j} of many more" for j in range(n_concepts))
     subject = "value of node 3 (" + ", ".join(long[:4]) + ")"
     ax = waterfall(attribution(values, names=long, subject=subject), image=image)
-    assert_readable(ax.figure, [all_texts(ax)])
+    assert_all_readable(ax.figure, [all_texts(ax)])
     assert min(text.get_fontsize() for text in all_texts(ax)) >= 6
     if image is not None:
         beside = next(other for other in ax.figure.axes if other is not ax)
@@ -185,7 +177,7 @@ def test_a_figure_of_its_own_can_be_read(n_concepts, image):
 def test_odd_names_stay_text(image):
     values = np.linspace(0.5, -0.3, len(ODD))
     ax = waterfall(attribution(values, names=ODD, subject=r"score of $\frac$ <b>"), image=image)
-    assert_readable(ax.figure, [all_texts(ax)])
+    assert_all_readable(ax.figure, [all_texts(ax)])
     shown = " ".join(names(ax))
     for name in ("price $5 to $10", r"$\frac$ <b>", 'said "so"', "_hidden", "two lines", "x" * 35 + "…"):
         assert name in shown
@@ -291,7 +283,7 @@ def test_a_change_in_a_figure_of_its_own_can_be_read(change, image):
     for row in range(4):
         ax = waterfall_change(change, row, image=image)
         texts = [text for side in sides(ax) for text in all_texts(side)]
-        assert_readable(ax.figure, [[*texts, *ax.texts]])
+        assert_all_readable(ax.figure, [[*texts, *ax.texts]])
         plt.close(ax.figure)
 
 
