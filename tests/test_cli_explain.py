@@ -26,6 +26,7 @@ def place(tmp_path_factory):
     for step in steps:
         done = choqolate(*step.split(), cwd=folder)
         assert done.returncode == 0, done.stderr
+    (folder / "folder.html").mkdir()
     return folder
 
 
@@ -57,6 +58,8 @@ def test_a_real_process_writes_the_report_and_says_where(place):
     done = choqolate("explain", "model", "--scores", "scores.parquet", "-o", "report.html", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "The report is in report.html." in done.stdout
+    assert "accuracy" in done.stdout
+    assert "choqolate remove model " in done.stdout
     page = (place / "report.html").read_text()
     assert page.startswith("<!doctype html>")
     assert "data:image/jpeg" in page
@@ -99,6 +102,7 @@ def test_without_a_page_it_shows_the_model(run):
     code, out, err = run("model")
     assert (code, err) == (0, "")
     assert "choqolate explain model --scores SCORES -o report.html" in out
+    assert "choqolate explain model --image PHOTO" in out
 
 
 @pytest.mark.parametrize("width", [50, 200])
@@ -118,9 +122,10 @@ def test_lines_stay_within_the_terminal(run, place, width):
         (("model", "--image", "words.txt"), "words.txt cannot be read: not a picture"),
         (("model", "--image", "nowhere.jpg"), "nowhere.jpg cannot be read: no such file"),
         (("model", "--scores", "nowhere.parquet", "-o", "x.html"), "nowhere.parquet"),
-        (("model", "--images", "birds"), "expected --scores with --images"),
-        (("model", "--scores", "scores.parquet", "-o", "birds"), "birds is a folder"),
-        (("model", "--scores", "scores.parquet", "--images", "edited", "-o", "x.html"), "found none"),
+        (("model", "--pictures", "birds"), "expected --scores with --pictures"),
+        (("model", "--scores", "scores.parquet", "-o", "folder.html"), "folder.html is a folder"),
+        (("model", "--scores", "scores.parquet", "--pictures", "edited", "-o", "x.html"), "found none"),
+        (("model", "--scores", "scores.parquet", "-o", "x.pdf"), "ends in .html"),
     ],
 )
 def test_mistakes_end_with_one_line_and_exit_code_2(run, place, arguments, message):
@@ -145,6 +150,8 @@ def test_odd_names_are_shown_as_they_are(run, place):
 def test_a_model_without_words_says_why_a_picture_cannot_be_explained(run, place):
     write_table(place / "plain.parquet")
     cq.fit_scores(place / "plain.parquet", n_nodes=3, epochs=2).save(place / "plain")
+    code, out, _ = run("plain")
+    assert "--image" not in out
     code, _, err = run("plain", "--image", picture_of(place))
     assert code == 2
     assert "says how its scores were made" in err

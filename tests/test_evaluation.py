@@ -64,6 +64,8 @@ def test_fit_scores_trains_on_the_training_rows_and_says_so(table, model):
     same = cq.ChoqolateClassifier(**FAST).fit(part.frame, part.labels)
     np.testing.assert_array_equal(model.predict_proba(table.frame), same.predict_proba(table.frame))
     assert len(set(model.provenance_["data"].pop("sample"))) == 64
+    versions = model.provenance_.pop("versions")
+    assert versions["choqolate"] == cq.__version__
     assert model.provenance_ == SOURCE | {
         "data": {"fingerprint": table.fingerprint, "split": "given", "rows": len(part)},
         "vocabulary": SOURCE["vocabulary"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+import platform
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
@@ -21,7 +23,7 @@ from choqolate.classifier import ChoqolateClassifier, fit_runs
 from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.manifest import SPLITS
-from choqolate.validation import check_choice, find_concepts, listed
+from choqolate.validation import check_choice, find_concepts, listed, section, texts
 
 _SAMPLE = 64  # training rows that a model recognises
 
@@ -156,10 +158,19 @@ def _training_part(
     data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows), "sample": sample}
     provenance = copy.deepcopy(table.provenance)
     provenance.pop("root", None)  # where the pictures were is of the table, and nobody else's business
-    provenance["data"] = _section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
+    provenance["versions"] = _versions()
+    provenance["data"] = section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
     if rows.spurious:
-        provenance["vocabulary"] = _section(provenance, "vocabulary") | {"spurious": list(rows.spurious)}
+        provenance["vocabulary"] = section(provenance, "vocabulary") | {"spurious": list(rows.spurious)}
     return rows, provenance
+
+
+def _versions() -> dict[str, str]:
+    """Of what a model is trained with."""
+    from choqolate import __version__
+
+    packages = {"choqolate": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
+    return packages | {"Python": platform.python_version()}
 
 
 def held_out(model: ConceptModel, table: ConceptScores) -> tuple[ConceptScores, str]:
@@ -196,8 +207,7 @@ def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
 def spurious_concepts(model: ConceptModel, *tables: ConceptScores) -> list[str]:
     """Those of the model's concepts that a table or the model's provenance marks as spurious, in the model's order."""
     marked = {name for table in tables for name in table.spurious}
-    known = _section(model.provenance_, "vocabulary").get("spurious")
-    marked.update(known if isinstance(known, list) else [])
+    marked.update(texts(section(model.provenance_, "vocabulary"), "spurious"))
     return [name for name in model.concepts_ if name in marked]
 
 
@@ -279,7 +289,7 @@ def _part(model: ConceptModel, table: ConceptScores, split: str) -> tuple[Concep
 
 def _trained_on(model: ConceptModel, table: ConceptScores) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
-    data = _section(model.provenance_, "data")
+    data = section(model.provenance_, "data")
     return data.get("split") == "made" and data.get("fingerprint") == table.fingerprint
 
 
@@ -304,16 +314,16 @@ def _coherence(model: ConceptModel, scores: np.ndarray) -> float:
 def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
     """A model reads scores of the backbone and the prompts that it was trained on; others only look alike."""
     sources = (model.provenance_, table.provenance)
-    ours, theirs = (_section(source, "backbone") for source in sources)
+    ours, theirs = (section(source, "backbone") for source in sources)
     if _differ(ours.get("identity"), theirs.get("identity")):
         names = f"{ours.get('name')} and {theirs.get('name')}"
         _warn(f"the model was trained on scores of another backbone than these: {names}")
-    ours, theirs = (_section(source, "vocabulary") for source in sources)
+    ours, theirs = (section(source, "vocabulary") for source in sources)
     if _differ(ours.get("templates"), theirs.get("templates")):
         texts = f"{listed(ours['templates'])} and {listed(theirs['templates'])}"
         _warn(f"the model was trained on scores of other prompts than these: {texts}")
     if "synonyms" in ours and "synonyms" in theirs:
-        mine, others = (_section(vocabulary, "synonyms") for vocabulary in (ours, theirs))
+        mine, others = (section(vocabulary, "synonyms") for vocabulary in (ours, theirs))
         differing = [name for name in model.concepts_ if _differ(mine.get(name, []), others.get(name, []))]
         if differing:
             _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
@@ -321,7 +331,7 @@ def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
 
 def _warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
     """Rows that were trained on say nothing about new pictures; a sample of them is known by their scores."""
-    sample = _section(model.provenance_, "data").get("sample")
+    sample = section(model.provenance_, "data").get("sample")
     if not isinstance(sample, list) or not sample:
         return
     found = len(set(sample) & set(_row_keys(rows.select(model.concepts_))))
@@ -348,12 +358,6 @@ def _differ(ours: Any, theirs: Any) -> bool:
     """Whether both sides say something, and not the same; the order of a list says nothing."""
     ours, theirs = (sorted(map(str, side)) if isinstance(side, list) else side for side in (ours, theirs))
     return ours is not None and theirs is not None and ours != theirs
-
-
-def _section(provenance: dict[str, Any] | None, name: str) -> dict[str, Any]:
-    """A part of the provenance, which anyone may have written."""
-    section = (provenance or {}).get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def _warn(message: str, stacklevel: int = 4) -> None:

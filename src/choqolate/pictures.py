@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from choqolate.concepts.backbones import Backbone, load_backbone
-from choqolate.concepts.images import Unreadable, decode, read_content
+from choqolate.concepts.images import Unreadable, decode, file_state, read_content
 from choqolate.concepts.scores import ConceptScores
 from choqolate.concepts.vocabulary import Vocabulary
 from choqolate.errors import ChoqolateError
-from choqolate.validation import listed
+from choqolate.validation import listed, section, texts
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,7 +31,19 @@ def read_picture(path: str | os.PathLike[str]) -> Image:
     try:
         return decode(read_content(os.fspath(path))[0])
     except Unreadable as error:
-        raise ChoqolateError(f"expected a picture, {os.fspath(path)} cannot be read: {error}") from None
+        raise _unreadable(path, error) from None
+
+
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """What is no file at all is found out before an encoder is loaded."""
+    try:
+        file_state(os.fspath(path))
+    except Unreadable as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str | os.PathLike[str], error: Unreadable) -> ChoqolateError:
+    return ChoqolateError(f"expected a picture, {os.fspath(path)} cannot be read: {error}")
 
 
 def score_pictures(
@@ -55,12 +67,16 @@ def score_pictures(
     if not several:
         raise ChoqolateError("expected at least one picture, got none")
     vocabulary = _vocabulary(model)
-    pictures = [read_picture(path) for path in several]
+    for path in several:
+        _check_file(path)
     encoder = _backbone(model, backbone)
     prompts = vocabulary.prompts()
     concepts = vocabulary.combine(dict(zip(prompts, encoder.encode_texts(prompts), strict=True)))
     step = encoder.batch_size
-    vectors = [encoder.encode_pictures(pictures[start : start + step]) for start in range(0, len(pictures), step)]
+    vectors = [
+        encoder.encode_pictures([read_picture(path) for path in several[start : start + step]])
+        for start in range(0, len(several), step)
+    ]
     provenance = {"backbone": encoder.describe(), "vocabulary": vocabulary.as_dict()}
     return ConceptScores(
         np.concatenate(vectors) @ concepts.T,
@@ -73,24 +89,21 @@ def score_pictures(
 
 def _vocabulary(model: ConceptModel) -> Vocabulary:
     """The model's words with their synonyms and templates."""
-    known = _section(model, "vocabulary")
-    if not known.get("templates"):
+    known = section(model.provenance_, "vocabulary")
+    templates, synonyms = texts(known, "templates"), section(known, "synonyms")
+    if not templates:
         raise ChoqolateError(
             "expected a model that says how its scores were made, this one does not: train it on a table that "
             "`choqolate score` made (choqolate fit, or fit_scores)"
         )
-    synonyms = known.get("synonyms") or {}
-    marked = set(known.get("spurious") or ())
-    try:
-        words = tuple((name, *synonyms.get(name, ())) for name in model.concepts_)
-    except (AttributeError, TypeError):
-        raise ChoqolateError("expected the model's synonyms as a list for each concept, found something else") from None
+    words = tuple((name, *texts(synonyms, name)) for name in model.concepts_)
+    marked = set(texts(known, "spurious"))
     spurious = tuple(name for name in model.concepts_ if name in marked)
-    return Vocabulary(tuple(model.concepts_), words, spurious, tuple(known["templates"]))
+    return Vocabulary(tuple(model.concepts_), words, spurious, tuple(templates))
 
 
 def _backbone(model: ConceptModel, backbone: Backbone | str | None) -> Backbone:
-    known = _section(model, "backbone")
+    known = section(model.provenance_, "backbone")
     if backbone is None:
         name = known.get("name")
         if not isinstance(name, str):
@@ -110,11 +123,6 @@ def _backbone(model: ConceptModel, backbone: Backbone | str | None) -> Backbone:
             f"{backbone.name} ({backbone.identity}): its scores mean something else"
         )
     return backbone
-
-
-def _section(model: ConceptModel, name: str) -> dict[str, Any]:
-    found = model.provenance_.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def find_pictures(table: ConceptScores, root: str | os.PathLike[str] | None = None) -> list[Path | None]:

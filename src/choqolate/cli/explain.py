@@ -29,9 +29,11 @@ def explain(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write a report, one HTML page.", show_default=False),
     ] = None,
-    images: Annotated[
+    pictures: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the pictures of SCORES are now.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Where the pictures of SCORES are, if they have moved.", show_default=False
+        ),
     ] = None,
     backbone: Annotated[
         str | None,
@@ -45,37 +47,36 @@ def explain(
     Example: [bold]choqolate explain model --image photo.jpg[/]
     """
     from choqolate.cli import show_explain as show
-    from choqolate.cli.terminal import open_console, printable_name, show_next
+    from choqolate.cli.terminal import open_console, printable_name
     from choqolate.concepts.scores import ConceptScores
-    from choqolate.files import check_output
     from choqolate.persistence import load
-    from choqolate.report.model import write_report
+    from choqolate.pictures import score_pictures
+    from choqolate.report.model import check_page, write_report
 
     if output is not None:
-        check_output(output)
+        check_page(output)
     classifier = load(model)
     table = None if scores is None else ConceptScores.load(scores)
-    if images is not None and table is None:
-        raise ChoqolateError("expected --scores with --images, which says where their pictures are; for one, --image")
+    if pictures is not None and table is None:
+        raise ChoqolateError("expected --scores with --pictures, which says where theirs are; to explain one, --image")
+    if backbone is not None and not image:
+        raise ChoqolateError("expected --image with --backbone, which encodes it")
     console = open_console()
-    files = image or []
-    if files:
-        from choqolate.pictures import score_pictures
-
-        show.show_pictures(console, classifier, score_pictures(classifier, files, backbone=backbone))
-    elif output is None:
-        show.show_model(console, model, classifier, table)
-        page: list[str | Path] = ["explain", model, "--scores", scores or "SCORES", "-o", "report.html"]
-        show_next("The model is", model, page, ["explain", model, "--image", "PHOTO"])
+    own = score_pictures(classifier, image, backbone=backbone) if image else None
+    if own is not None:
+        show.show_pictures(console, classifier, own)
+    if table is not None or own is None:
+        show.show_model(console, model, classifier, table, brief=output is not None)
     if output is not None:
         write_report(
             classifier,
             table,
             output,
-            images=files,
-            root=images,
-            backbone=backbone,
+            images=own if own is not None else (),
+            root=pictures,
             title=f"The model “{printable_name(model.name or model)}” explained",
+            names=(str(model), str(scores or "SCORES")),
             verbose=True,
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)
+    show.show_next_steps(model, classifier, scores, table, page=output is None)

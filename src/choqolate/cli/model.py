@@ -125,7 +125,7 @@ def fit(
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
     from choqolate.cli import show
-    from choqolate.cli.terminal import open_console, printable_name, show_next
+    from choqolate.cli.terminal import open_console, show_next
     from choqolate.concepts.scores import ConceptScores
     from choqolate.evaluation import Evaluation, evaluate, fit_scores, has_held_out, spurious_concepts
     from choqolate.persistence import check_target
@@ -162,10 +162,7 @@ def fit(
     show.show_headline(console, scores, model)
     show.show_summary(console, results)
     show.show_nodes(console, model)
-    leading = model.concepts_[int(model.node_attributions_.sum(0).argmax()) % len(model.concepts_)]
-    if leading != printable_name(leading) or leading.startswith("-"):
-        leading = "CONCEPT"
-    wanted = "--spurious" if spurious_concepts(model, table) else leading
+    wanted = "--spurious" if spurious_concepts(model, table) else "CONCEPT"
     removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
     page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html"]
     show_next("The model is", output, ["eval", output, scores], page, removal)
@@ -280,7 +277,8 @@ def remove(
     show.show_removal(console, edited, edited.removal_)
     if compared is not None:
         show.show_comparison(console, *compared)
-    show_next("The model is", output, ["eval", output, scores or "SCORES"])
+    page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"]
+    show_next("The model is", output, ["eval", output, scores or "SCORES"], page)
 
 
 def _check_folder(output: Path) -> None:

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.cli import show
-from choqolate.cli.terminal import cut, plain_table, printable_name
+from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
 from choqolate.concepts.scores import ConceptScores
 from choqolate.evaluation import evaluate, inputs
 from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
-from choqolate.suspects import find_suspects
+from choqolate.suspects import Suspects, find_suspects
 
-MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS = 3, 8, 4, 3
+MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
 _BAR = 20  # cells of the longest bar
 _NUMBERS = 29  # cells of the two columns of numbers and the gaps
 _WEAKEST = 0.001  # index of an interaction that is shown
@@ -47,6 +47,12 @@ def show_picture(console: Console, model: ChoqolateClassifier, row: ConceptScore
     if model.n_nodes is not None:
         console.print()
         _show_steps(console, "node", why.contrast(by="nodes"), MOST_NODES)
+    start, end = float(lead.start[0]), float(lead.end[0])
+    console.print(
+        Text(
+            f"lead: {start:+.4f} for the mean training picture, {end:+.4f} for this one; █ for, ▒ against", style="dim"
+        )
+    )
     sentence = str(find_counterfactual(model, X))
     console.print(Text(f"\n{printable_name(sentence[:1].upper() + sentence[1:])}."), soft_wrap=True)
     if model.edits_:
@@ -73,21 +79,42 @@ def _show_steps(console: Console, what: str, attribution: Attribution, most: int
     if n_rest > 0:
         table.add_row(Text(f"{n_rest:,} others", style="dim"), "", f"{rest:+.4f}", "")
     console.print(table)
-    console.print(Text(f"lead {start:+.4f} for the mean training picture, {end:+.4f} for this one", style="dim"))
 
 
-def show_model(console: Console, folder: Path, model: ChoqolateClassifier, table: ConceptScores | None) -> None:
-    """Nodes, interactions, near duplicates; with scores, the suspects."""
+def show_model(
+    console: Console, folder: Path, model: ChoqolateClassifier, table: ConceptScores | None, *, brief: bool = False
+) -> None:
+    """Nodes, interactions and near duplicates; with scores, how good it is and the suspects. Briefly, those alone."""
     show.show_headline(console, folder, model)
-    if table is not None and table.labels is not None:
+    labelled = table is not None and table.labels is not None
+    if labelled and table is not None:
         show.show_summary(console, {"": evaluate(model, table)})
-    show.show_nodes(console, model)
-    explanation = explain_model(model, None if table is None else inputs(model, table))
-    _show_interactions(console, explanation)
-    for pair in explanation.duplicates:
-        console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
-    if table is not None and table.labels is not None:
-        _show_suspects(console, model, table)
+    if not brief:
+        show.show_nodes(console, model)
+        explanation = explain_model(model, None if table is None else inputs(model, table))
+        _show_interactions(console, explanation)
+        for pair in explanation.duplicates:
+            console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
+    if labelled and table is not None:
+        _show_suspects(console, find_suspects(model, table))
+
+
+def show_next_steps(
+    folder: Path, model: ChoqolateClassifier, scores: Path | None, table: ConceptScores | None, *, page: bool
+) -> None:
+    """A page, if there is none yet; a removal of the suspects, or of whatever should not count; a new picture."""
+    commands: list[list[str | Path]] = []
+    if page:
+        commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
+    if table is not None and scores is not None and table.labels is not None:
+        suspected = [name for name in find_suspects(model, table).to_remove if name == printable_name(name)]
+        chosen = suspected if suspected and not any(name.startswith("-") for name in suspected) else ["CONCEPT"]
+        commands.append(["remove", folder, *chosen, "-o", f"{folder}-edited", "--scores", scores])
+    vocabulary = model.provenance_.get("vocabulary")
+    if isinstance(vocabulary, dict) and vocabulary.get("templates"):
+        commands.append(["explain", folder, "--image", "PHOTO"])
+    if commands:
+        show_next("The model is", folder, *commands)
 
 
 def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
@@ -107,14 +134,22 @@ def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
         console.print(Text("and, above zero: it takes both; or, below zero: one stands in for the other", style="dim"))
 
 
-def _show_suspects(console: Console, model: ChoqolateClassifier, table: ConceptScores) -> None:
-    suspects = find_suspects(model, table)
-    shown = plain_table("suspect", "share", "accuracy", "worst group")
-    for one in suspects.found[:10]:
-        gain = "–" if one.worst_group_change != one.worst_group_change else f"{100 * one.worst_group_change:+.1f}"
-        shown.add_row(Text(cut(one.concept)), f"{one.share:.1%}", f"{100 * one.accuracy_change:+.1f}", gain)
-    if shown.row_count:
-        console.print("", shown)
-        console.print(
-            Text(f"change in points if it alone is removed, on {suspects.rows:,} {suspects.chosen}", style="dim")
+def _show_suspects(console: Console, suspects: Suspects) -> None:
+    """Removals that help the worst group, or why nothing is known of it."""
+    if suspects.needed is None:
+        said = "no groups: a bias that these pictures share with the training pictures cannot be seen"
+        console.print("", Text(said, style="dim"))
+        return
+    least = f"{100 * suspects.needed:.1f} points"
+    if not suspects.helpful:
+        console.print("", Text(f"no removal of related concepts lifts the worst group by {least} or more", style="dim"))
+        return
+    table = plain_table("without", "share", "accuracy", "worst group")
+    for one in suspects.helpful[:MOST_SUSPECTS]:
+        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 34))
+        table.add_row(
+            Text(names), f"{one.share:.1%}", f"{100 * one.accuracy_change:+.1f}", f"{100 * one.worst_group_change:+.1f}"
         )
+    console.print("", table)
+    rows = f"{suspects.rows:,} {suspects.chosen}"
+    console.print(Text(f"change in points on {rows}; removals that help by {least} or more", style="dim"))

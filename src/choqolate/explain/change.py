@@ -60,6 +60,12 @@ class ModelChange:
         change = self.node_attributions[node]
         return [(self.before.concepts[j], float(change[j])) for j in np.argsort(change)[:most] if change[j] < 0]
 
+    def plot_words(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the word clouds of every node before and after, see :func:`choqolate.plots.word_clouds_change`."""
+        from choqolate.plots import word_clouds_change
+
+        return word_clouds_change(self, ax=ax, **options)
+
 
 @dataclass(frozen=True, repr=False)
 class LocalChange:
@@ -135,7 +141,21 @@ def explain_change(before: ChoqolateClassifier, after: ChoqolateClassifier | Non
 def explain_local_change(
     X: Any, before: ChoqolateClassifier, after: ChoqolateClassifier | None = None, *, baseline: str = "zero"
 ) -> LocalChange:
-    """What an edit changed for pictures with the raw scores ``X (n, M)``; models as in :func:`explain_change`."""
+    """What an edit changed for single pictures.
+
+    Args:
+        X: raw scores of the pictures ``(n, M)``.
+        before, after: as in :func:`explain_change`.
+        baseline: what the pictures are compared with, as in :meth:`ChoqolateClassifier.explain`.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import ChoqolateClassifier
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> model = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y)
+    >>> change = explain_local_change(X, model, model.remove_concepts("proline"))
+    >>> sum(change.transitions.values()) == change.flipped.sum()
+    np.True_
+    """
     before, after = _pair(before, after)
     return LocalChange(before.explain(X, baseline=baseline), after.explain(X, baseline=baseline))
 

@@ -61,12 +61,11 @@ class Counterfactual:
         if self.method == "none":
             sets = "no single concept" if self.most == 1 else f"no set of up to {self.most} concepts"
             return f"{sets} was found{among} whose removal changes the prediction {self.before}"
-        how = (
-            f"no smaller set does it{among}"
-            if self.method == "exact"
-            else f"found greedily{among}, maybe not the least"
+        how = f"no smaller set does it{among}" if self.method == "exact" else f"found greedily{among}: fewer may do"
+        said = (
+            f"if the model did not read {listed(self.concepts, 20)}, it would say {self.after} instead of {self.before}"
         )
-        return f"without {listed(self.concepts, 20)} it would be {self.after} instead of {self.before} ({how})"
+        return f"{said} ({how})"
 
 
 def find_counterfactual(
@@ -96,7 +95,7 @@ def find_counterfactual(
         target: the class to get to; by default any other one.
         mode: how concepts are removed, as in :meth:`ChoqolateClassifier.remove_concepts`.
         most: how many concepts to remove at most.
-        most_sets: how many sets of three to try at most; four million are those of 289 concepts.
+        most_sets: how many sets of one size to try at most; four million are those of three of 289 concepts.
 
     >>> from sklearn.datasets import load_wine
     >>> from choqolate import ChoqolateClassifier
@@ -157,7 +156,7 @@ class _Search:
         ranked = np.argsort(-largest, kind="stable").tolist()
         present = [j for j in ranked if not bool(model._gone[:, j].all())]
         room = len(present)
-        while math.comb(room, EXACT_UP_TO) > most_sets:
+        while math.comb(room, min(self.most, EXACT_UP_TO)) > most_sets:
             room -= 1
         return present[:room], room == len(present)
 

@@ -38,6 +38,7 @@ class Attribution:
         levels: values of the concepts or nodes ``(n, K)``, scaled to [0, 1].
         names: of the K concepts or nodes.
         subjects: what the number is, a text for each input ``(n,)``.
+        baseline: ``"zero"`` or ``"mean"``: what the inputs are compared with; empty if not known.
 
     >>> gull = Attribution(
     ...     values=np.array([[0.3, -0.1]]),
@@ -59,6 +60,7 @@ class Attribution:
     levels: np.ndarray
     names: tuple[str, ...]
     subjects: tuple[str, ...]
+    baseline: str = ""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -207,16 +209,16 @@ class LocalExplanation:
         start = np.full(len(self), self.node_baseline[node])
         subjects = (f"value of node {node} ({self.nodes[node]})",) * len(self)
         values, end = self.concept_to_node[:, node], self.node_values[:, node]
-        return Attribution(values, start, end, self.inputs, self.concepts, subjects)
+        return Attribution(values, start, end, self.inputs, self.concepts, subjects, self.baseline)
 
     def _attribution(
         self, of_nodes: np.ndarray, start: np.ndarray, end: np.ndarray, subjects: Sequence[str], by: str
     ) -> Attribution:
         check_choice("by", by, ("concepts", "nodes"))
         if by == "nodes":
-            return Attribution(of_nodes, start, end, self.node_values, self.nodes, tuple(subjects))
+            return Attribution(of_nodes, start, end, self.node_values, self.nodes, tuple(subjects), self.baseline)
         values = ((of_nodes * self._per_change)[:, None] @ self.concept_to_node)[:, 0]
-        return Attribution(values, start, end, self.inputs, self.concepts, tuple(subjects))
+        return Attribution(values, start, end, self.inputs, self.concepts, tuple(subjects), self.baseline)
 
     def _indices(self, label: object, default: np.ndarray) -> np.ndarray:
         """Index of a class for every input; of the default ones without a label."""

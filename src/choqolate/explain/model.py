@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
+from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
 from choqolate.explain.names import name_nodes
 from choqolate.validation import check_number, find_concepts
@@ -50,7 +52,7 @@ class ModelExplanation:
         spurious: those of the inputs that are known to be spurious.
         interactions: the strongest pairs of concepts of each node ``(N,)``; empty for baselines.
         node_interactions: the strongest pairs of nodes of each class ``(C,)``.
-        duplicates: pairs of nodes that are nearly the same.
+        duplicates: pairs of nodes that are nearly the same; empty where the nodes are the classes.
         one_layer: whether concepts are connected to classes directly; the nodes are the classes then.
         history: node attributions of every epoch ``(epochs, N, M)`` if training kept them (``track=True``).
     """
@@ -140,6 +142,8 @@ def explain_model(
     """
     from choqolate.evaluation import spurious_concepts
 
+    if isinstance(model, str | PathLike):
+        raise ChoqolateError(f"expected a fitted model, got the path {model}: choqolate.load reads it")
     check_is_fitted(model)
     check_number("most", most, minimum=0, whole=True)
     concepts = tuple(getattr(model, "input_names_", model.concepts_))
@@ -160,7 +164,7 @@ def explain_model(
         spurious=tuple(n for j, n in enumerate(concepts) if model.concepts_[j % len(model.concepts_)] in known),
         interactions=within,
         node_interactions=between,
-        duplicates=tuple(_duplicates(attributions, None if X is None else model.transform(X))),
+        duplicates=() if one_layer else tuple(_duplicates(attributions, None if X is None else model.transform(X))),
         one_layer=one_layer,
         history=history,
     )

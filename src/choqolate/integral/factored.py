@@ -119,7 +119,8 @@ class FactoredCapacity(Capacity):
         own, other = torch.cat([self.p, self.q], -2), torch.cat([self.q, self.p], -2)
         minima = _partial_minima(other.flatten(0, 1), u, v).view(*own.shape[:2], *u.shape)
         values = torch.einsum("nr,nrj,nrbj->bnj", (on_min - on_max).repeat(1, 2), own, minima)
-        values += torch.einsum("nr,nrj,nrl,bl->bnj", on_max.repeat(1, 2), own, other, u)
+        sums = torch.einsum("nrl,bl->bnr", other, u) * on_max.repeat(1, 2)  # first over l: nothing is M by M
+        values += torch.einsum("nrj,bnr->bnj", own, sums)
         diagonal_min, diagonal_max = _mix(on_min - on_max, self.p * self.q), _mix(on_max, self.p * self.q)
         values += (on_linear * self.a + _mix(on_max, self.p + self.q) + diagonal_min) * v[:, None]
         return values.sub_(2 * diagonal_max * u[:, None]).sub_(2 * diagonal_min * torch.minimum(u, v)[:, None])

@@ -80,8 +80,8 @@ def number(value: float, digits: int = 2, *, signed: bool = False) -> str:
 def capital(text: str) -> str:
     """A sentence with a capital at its start; the rest is left alone.
 
-    >>> capital("without 'Sea' it would be a landbird")
-    "Without 'Sea' it would be a landbird"
+    >>> capital("if the model did not read 'Sea', it would say landbird")
+    "If the model did not read 'Sea', it would say landbird"
     """
     return text[:1].upper() + text[1:]
 

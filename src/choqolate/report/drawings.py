@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from choqolate.plots.layout import place_words
-from choqolate.plots.style import label
+from choqolate.plots.style import LONGEST
 from choqolate.redundancy import Redundancy
 
 CLOUD_SIZE = (300.0, 170.0)  # of the drawing, in points; the page scales it
@@ -76,6 +76,6 @@ def _written(name: str, value: float) -> str:
 
 
 def _one_line(text: str) -> str:
-    """As long as the drawn label is, but with the letters that its font lacks: the reader's browser may have them."""
+    """One line, cut like the label of a figure, but with the letters that its font lacks: the browser may have them."""
     line = " ".join(text.split())
-    return line if len(label(text)) >= len(line) else f"{line[: len(label(text)) - 1].rstrip()}…"
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1].rstrip()}…"

@@ -19,29 +19,32 @@ from choqolate.report import data_uri
 if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
 
-MOST_SETS = 200_000  # tried for a counterfactual: all of up to 107 concepts, in less than a second
+MOST_SETS = 1_600_000  # tried for a counterfactual, over the number of nodes: with 8, all of up to 107 concepts
 SIDE = 240  # pixels of a picture's longer side
-MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 8, 4, 3
+MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 10, 5, 3
 
 
-def choose(margins: np.ndarray, labels: Sequence[str], best: int, worst: int) -> tuple[list[int], list[int]]:
+def choose(
+    margins: np.ndarray, right: np.ndarray, labels: Sequence[str], best: int, worst: int
+) -> tuple[list[int], list[int]]:
     """Rows that are classified best and worst, of every class in turn.
 
     Args:
-        margins: by how much the score of the true class is ahead of the best other ``(n,)``; below zero is wrong.
+        margins: by how much the score of the true class is ahead of the best other ``(n,)``.
+        right: whether it is the one that was predicted ``(n,)``.
         labels: the true class of each row.
         best, worst: how many.
 
-    >>> choose(np.array([0.3, -0.2, 0.1, 0.2]), ["cat", "cat", "dog", "dog"], best=2, worst=1)
+    >>> margins = np.array([0.3, -0.2, 0.1, 0.2])
+    >>> choose(margins, margins > 0, ["cat", "cat", "dog", "dog"], best=2, worst=1)
     ([0, 3], [1])
     """
     order = np.argsort(margins, kind="stable")
-    right = _in_turn([int(row) for row in order[::-1] if margins[row] > 0], labels)[:best]
-    wrong = _in_turn([int(row) for row in order if margins[row] <= 0], labels)[:worst]
-    return right, wrong
+    surest = in_turn([int(row) for row in order[::-1] if right[row]], labels)[:best]
+    return surest, in_turn([int(row) for row in order if not right[row]], labels)[:worst]
 
 
-def _in_turn(rows: Sequence[int], labels: Sequence[str]) -> list[int]:
+def in_turn(rows: Sequence[int], labels: Sequence[str]) -> list[int]:
     """The rows in their order, but one of each class at a time."""
     waiting: dict[str, deque[int]] = {}
     for row in rows:
@@ -93,7 +96,7 @@ def example(
         "classes": [(str(explanation.classes[r]), float(probabilities[r])) for r in ranking],
         "lead": steps(explanation.contrast(*pair), MOST_CONCEPTS, marked),
         "nodes": [] if model.n_nodes is None else steps(explanation.contrast(*pair, by="nodes"), MOST_NODES),
-        "counterfactual": str(find_counterfactual(model, X, most_sets=MOST_SETS)),
+        "counterfactual": find_counterfactual(model, X, most_sets=MOST_SETS // len(explanation.nodes)),
         "before": None if change is None else _before(change, pair, marked),
     }
 
@@ -105,7 +108,7 @@ def _before(change: LocalChange, pair: tuple[object, object], marked: Container[
 
 
 def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> dict[str, Any]:
-    """One number as a waterfall: bars with their place and width in per cent of the range that they cover."""
+    """One number as a waterfall: contributions with where they begin and end; :func:`set_scale` turns it into bars."""
     leading = attribution.leading(0, most)
     start, end = float(attribution.start[0]), float(attribution.end[0])
     others = end - start - sum(share.value for share in leading)
@@ -115,22 +118,31 @@ def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> d
     ]
     if n_others > 0:
         rows.append({"name": f"{n_others:,} others", "level": None, "value": others, "marked": False})
-    edges = np.cumsum([start, *(row["value"] for row in rows)])
-    low, high = min(0.0, float(edges.min())), max(0.0, float(edges.max()))
-    extent = high - low or 1.0
+    edges = np.cumsum([start, *(row["value"] for row in rows)]).tolist()
     for row, left, right in zip(rows, edges[:-1], edges[1:], strict=True):
-        row["place"] = 100 * (min(left, right) - low) / extent
-        row["width"] = 100 * abs(right - left) / extent
-        row["against"] = row["value"] < 0
-    sizes = [abs(row["value"]) for row in rows] + [abs(start), abs(end)]
-    return {
-        "subject": attribution.subjects[0],
-        "rows": rows,
-        "start": start,
-        "end": end,
-        "zero": -100 * low / extent,
-        "digits": digits(max(sizes)),
-    }
+        row |= {"edges": (min(left, right), max(left, right)), "against": right < left}
+    subject = attribution.subjects[0]
+    return {"subject": subject, "rows": rows, "start": start, "end": end, "range": (min(edges), max(edges))}
+
+
+def set_scale(waterfalls: Sequence[dict[str, Any]]) -> None:
+    """Give the bars of several waterfalls a place and a width in per cent of the range that all of them cover."""
+    if not waterfalls:
+        return
+    low = min(0.0, *(one["range"][0] for one in waterfalls))
+    high = max(0.0, *(one["range"][1] for one in waterfalls))
+    extent = high - low or 1.0
+    for one in waterfalls:
+        one |= {"zero": -100 * low / extent, "digits": digits(extent)}
+        for row in one["rows"]:
+            left, right = row["edges"]
+            row |= {"place": 100 * (left - low) / extent, "width": 100 * (right - left) / extent}
+
+
+def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
+    """All waterfalls of a card."""
+    nodes = [card["nodes"]] if card["nodes"] else []
+    return [card["lead"], *nodes, *([card["before"]["lead"]] if card["before"] else [])]
 
 
 def digits(largest: float) -> int:
@@ -139,7 +151,7 @@ def digits(largest: float) -> int:
     >>> digits(0.31), digits(0.0123), digits(0.0)
     (3, 4, 3)
     """
-    return 3 if largest <= 0 else max(2, 2 - math.floor(math.log10(largest)))
+    return 3 if largest <= 0 else min(max(2, 2 - math.floor(math.log10(largest))), 9)
 
 
 def thumbnail(file: Path | None) -> str | None:

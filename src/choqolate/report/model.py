@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate import metrics
-from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.concepts.scores import ConceptScores
+from choqolate.errors import ChoqolateError
 from choqolate.evaluation import Evaluation, evaluate, spurious_concepts
 from choqolate.explain import explain_change
 from choqolate.files import check_output, write_bytes
+from choqolate.pictures import score_pictures
 from choqolate.report import count, data_uri, render, share
 from choqolate.report.drawings import correlation_png, word_cloud_svg
 from choqolate.report.provenance import commands, facts, words
 from choqolate.report.view import BEFORE, View
+from choqolate.suspects import without
 
 if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
     from choqolate.concepts.backbones import Backbone
-    from choqolate.concepts.scores import ConceptScores
 
 LEADING = 6  # concepts of a node with their numbers
 PAIRS = 3  # interactions of a node, of either kind,
 WEAKEST = 0.001  # with at least this index
+MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
 
@@ -38,10 +41,11 @@ def write_report(
     table: ConceptScores | None,
     path: str | os.PathLike[str],
     *,
-    images: Sequence[str | os.PathLike[str]] = (),
+    images: ConceptScores | Sequence[str | os.PathLike[str]] = (),
     root: str | os.PathLike[str] | None = None,
     backbone: Backbone | str | None = None,
     title: str = "A model explained",
+    names: tuple[str, str] = ("model", "scores.parquet"),
     verbose: bool = False,
 ) -> Path:
     """Write a page that explains a model; it needs nothing but itself.
@@ -49,11 +53,13 @@ def write_report(
     Args:
         model: a fitted classifier.
         table: scores to measure it on; without labels, or without a table, what needs them is left out.
-        path: of the page.
-        images: picture files to explain, from their pixels; they need not be in the table.
+        path: of the page, which ends in ``.html``.
+        images: picture files to explain, from their pixels; they need not be in the table. Or what
+            :func:`choqolate.score_pictures` made of them.
         root: the folder that the table's paths start from, if the pictures have moved.
         backbone: the encoder for ``images``, if it has moved.
         title: of the page.
+        names: of the model and of the scores, in the commands that the page proposes.
         verbose: show a progress bar (on a terminal).
 
     Returns:
@@ -63,34 +69,48 @@ def write_report(
         ChoqolateError: if the table lacks concepts of the model, or a picture cannot be read.
     """
     target = Path(path)
-    check_output(target)
+    check_page(target)
     view = View(model, table, root, verbose)
-    own = view.examples_of_files(images, backbone) if images else []
-    write_bytes(target, _page(view, own, title).encode())
+    if not isinstance(images, ConceptScores):
+        images = score_pictures(model, images, backbone=backbone) if len(images) else images
+    own = view.examples_of_files(images) if isinstance(images, ConceptScores) else []
+    write_bytes(target, _page(view, own, title, names).encode())
     return target
 
 
-def _page(view: View, own: list[dict[str, Any]], title: str) -> str:
+def check_page(path: Path) -> None:
+    """Find out before the work that a page cannot be written, or would be taken for something else."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ChoqolateError(f"expected a file that ends in .html, got {path}: the report is a page")
+    check_output(path)
+
+
+def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, str]) -> str:
     model, results = view.model, view.results
-    best, worst = view.examples() if view.rows is not None else ([], [])
+    shown = view.examples() if view.rows is not None else {"worst": [], "best": [], "changed": []}
+    suspects = _suspects(view, names)
     return render(
         "model.html",
         title=title,
-        summary=_summary(view),
+        summary=_summary(view, suspects),
         own=own,
+        shown=shown,
+        labelled=view.measured is not None,
+        temperature=f"{model.temperature:g}",
         metrics=_metrics(results),
         nodes=_nodes(view),
         one_layer=model.n_nodes is None,
-        duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates],
-        marked=bool(view.explanation.spurious),
+        duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates][:10],
+        n_duplicates=len(view.explanation.duplicates),
+        n_nodes=len(view.explanation.nodes),
+        notes=view.notes,
+        rows_called=view.rows_called,
+        marked=bool(view.marked[0]),
+        marked_as=view.marked[1],
         flows=_flows(view),
         classes=_classes(view),
-        best=best,
-        worst=worst,
-        without_picture=bool(best or worst) and not any(card["picture"] for card in (*best, *worst)),
-        labelled=view.measured is not None,
         groups=_groups(view),
-        suspects=_suspects(view),
+        suspects=suspects,
         removal=_removal(view),
         redundancy=None if view.redundancy is None else view.redundancy.lines(),
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
@@ -104,14 +124,19 @@ def _page(view: View, own: list[dict[str, Any]], title: str) -> str:
 # ---------------------------------------------------------------------- sentences and tables
 
 
-def _summary(view: View) -> list[str]:
-    """What it is and how good it is, in whole sentences."""
+def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
+    """What it is, how good it is, and what to do about it, in whole sentences."""
     model = view.model
     nodes = "" if model.n_nodes is None else f" through {_counted(model.n_nodes, 'node')}"
     names = [str(label) for label in model.classes_.tolist()]
     classes = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    n_removed = len(model.removal_.concepts) if model.removal_ else 0
     concepts = _counted(len(model.concepts_), "concept")
     sentences = [f"The model tells {len(names)} classes apart ({classes}) by {concepts}{nodes}."]
+    if n_removed:
+        sentences.append(
+            f"{_counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
+        )
     result = view.measured
     if result is not None:
         sentence = f"It is right on {share(result.accuracy)} of {_counted(result.rows, 'picture')} ({result.chosen})"
@@ -120,22 +145,28 @@ def _summary(view: View) -> list[str]:
         sentences.append(f"{sentence}.")
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
-    half = [_needed(values) for values in model.node_attributions_]
+    sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects else [])[:1]]
+    half = [_needed(values.reshape(-1, len(model.concepts_)).sum(0)) for values in np.abs(model.node_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
     what = "class" if model.n_nodes is None else "node"
     sentences.append(f"Half of what a {what} reads comes from {number} concept{'s' if high > 1 else ''}.")
-    if model.removal_ is not None:
-        n_removed = len(model.removal_.concepts)
-        sentences.append(
-            f"{_counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
-        )
     return sentences
+
+
+def _hope(outcome: dict[str, Any]) -> str:
+    """What the first proposal of a removal would do."""
+    some = ", ".join(outcome["concepts"][:4]) + (", …" if len(outcome["concepts"]) > 4 else "")
+    old, new = outcome["before"].worst_group, outcome["after"].worst_group
+    return (
+        f"Without {_counted(len(outcome['concepts']), 'suspected concept')} ({some}) its worst group would be right on "
+        f"{share(new[1])} instead of {share(old[1])}."
+    )
 
 
 def _needed(values: np.ndarray) -> int:
     """How many concepts have half of a node's attributions."""
-    running = np.cumsum(np.sort(np.abs(values))[::-1])
+    running = np.cumsum(np.sort(values)[::-1])
     return int(np.searchsorted(running, running[-1] / 2 - 1e-12)) + 1
 
 
@@ -170,28 +201,28 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
 
 def _nodes(view: View) -> list[dict[str, Any]]:
     """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
-    explanation = view.explanation
+    explanation, (names, _) = view.explanation, view.marked
     coherence = [math.nan] * len(explanation.nodes)
     if view.redundancy is not None and not view.model.bipolar:
         coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
-    cards = []
-    for node, name in enumerate(explanation.nodes):
+    cards, gini = [], explanation.gini
+    marked = np.isin(explanation.concepts, list(names))
+    for node, name in enumerate(explanation.nodes[:MOST_NODES]):
         values, leading = explanation.node_attributions[node], explanation.leading(node, LEADING)
         order = np.argsort(-np.abs(values), kind="stable")
         words_of = [(explanation.concepts[j], float(values[j])) for j in order[:60]]
         counts = explanation.class_attributions[:, node]
         most = np.argsort(-counts, kind="stable")[:PAIRS]
         pairs = explanation.interactions[node]
-        marked = np.isin(explanation.concepts, explanation.spurious)
         cards.append(
             {
                 "name": name,
-                "cloud": word_cloud_svg(words_of, set(explanation.spurious), title=f"node {node}"),
-                "leading": [(concept, value, concept in explanation.spurious) for concept, value in leading],
-                "spurious": float(values[marked].sum()) if marked.any() else None,
+                "cloud": word_cloud_svg(words_of, names, title=f"node {node}"),
+                "leading": [(concept, value, concept in names) for concept, value in leading],
+                "marked": float(values[marked].sum()) if marked.any() else None,
                 "classes": [(explanation.classes[r], float(counts[r])) for r in most],
                 "n_classes": len(counts),
-                "gini": float(explanation.gini[node]),
+                "gini": float(gini[node]),
                 "coherence": coherence[node],
                 "together": [pair for pair in pairs if pair.index >= WEAKEST][:PAIRS],
                 "either": [pair for pair in pairs if pair.index <= -WEAKEST][:PAIRS],
@@ -262,38 +293,34 @@ def _groups(view: View) -> dict[str, Any] | None:
     return {"rows": rows, "n_groups": len(names), "edited": before is not None}
 
 
-def _suspects(view: View) -> dict[str, Any] | None:
-    """The suspects, and what it would do to remove together those that help, and those marked as spurious."""
+def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
+    """The suspects, what it would do to remove them together, and the command that does it."""
     found = view.suspects
     if found is None or view.table is None or view.measured is None:
         return None
     gone = set(view.model.removal_.concepts) if view.model.removal_ else set()
     marked = [name for name in spurious_concepts(view.model, view.table) if name not in gone]
-    together = []
-    for name, concepts in (("all that help the worst group", found.helpful), ("all marked as spurious", marked)):
-        if len(concepts) > 1 and len(concepts) < len(view.model.concepts_) - len(gone):
-            edited = _without(view, concepts)
-            if edited is not None:
-                together.append((name, len(concepts), view.measured, evaluate(edited, view.table)))
+    proposals = {"all that help the worst group": found.to_remove, "all marked as spurious": tuple(marked)}
+    together: list[dict[str, Any]] = []
+    for name, concepts in proposals.items():
+        edited = without(view.model, concepts) if concepts else None
+        if edited is not None and view.measured.worst_group is not None:
+            after = evaluate(edited, view.table)
+            together.append({"name": name, "concepts": concepts, "before": view.measured, "after": after})
+    chosen: Sequence[str] = next((one["concepts"] for one in together), ("CONCEPT",))
     return {
-        "found": found.found,
+        "helpful": found.helpful[:MOST_ROWS],
+        "idle": found.idle[:MOST_ROWS],
         "chosen": found.chosen,
         "rows": found.rows,
-        "smallest": found.smallest_group,
+        "needed": found.needed,
+        "too_few": found.too_few,
         "together": together,
         "peeked": found.chosen == view.measured.chosen,
-        "grouped": view.measured.worst_group is not None,
+        "command": shlex.join(
+            ["choqolate", "remove", names[0], *chosen, "-o", f"{names[0]}-edited", "--scores", names[1]]
+        ),
     }
-
-
-def _without(view: View, concepts: Sequence[str]) -> ChoqolateClassifier | None:
-    """The model without the concepts; ``None`` if a node would be left with nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ChoqolateWarning)
-        try:
-            return view.model.remove_concepts(concepts)
-        except ChoqolateError:
-            return None
 
 
 def _removal(view: View) -> dict[str, Any] | None:
@@ -309,8 +336,8 @@ def _removal(view: View) -> dict[str, Any] | None:
             "after": change.after.nodes[node],
             "lost": max(float(removal.mass_lost[node]), 0.0),
             "kept": float(removal.mass_retained[node]),
-            "losses": change.losses(node, 3),
-            "gains": change.gains(node, 3),
+            "losses": [pair for pair in change.losses(node, 3) if pair[1] <= -WEAKEST],
+            "gains": [pair for pair in change.gains(node, 3) if pair[1] >= WEAKEST],
         }
         for node in range(len(change.before.nodes))
     ]
@@ -318,6 +345,7 @@ def _removal(view: View) -> dict[str, Any] | None:
     modes = list(dict.fromkeys(edit.mode for edit in removal.edits))
     return {
         "concepts": removal.concepts,
+        "transitions": [(str(old), str(new), number) for (old, new), number in view.transitions.items()][:6],
         "rows": rows,
         "shifts": shifts if change.class_shift.any() else [],
         "modes": modes,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
 
 import choqolate
 from choqolate.classifier import ChoqolateClassifier
 from choqolate.datasets import DATASETS
-from choqolate.validation import listed
+from choqolate.validation import listed, section, texts
 
 if TYPE_CHECKING:
     from choqolate.removal import Edit
@@ -34,111 +32,120 @@ _OPTIONS = {
 _NOT_PART_OF_IT = ("device", "verbose", "track")  # they change where and how, not what
 
 
-def section(model: ChoqolateClassifier, name: str) -> dict[str, Any]:
-    """A part of the model's provenance, which anyone may have written."""
-    found = model.provenance_.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
-    """Terms and what is known of them: encoder, prompts, data, hyperparameters, versions, seed."""
-    backbone, vocabulary, data = (section(model, name) for name in ("backbone", "vocabulary", "data"))
+    """Terms and what is known of them: encoder, prompts, data, hyperparameters, seed, versions."""
+    backbone, vocabulary, data = (section(model.provenance_, name) for name in ("backbone", "vocabulary", "data"))
     parameters = model.get_params()
     names = [name for name in parameters if name not in (*_NOT_PART_OF_IT, "random_state")]
-    history = model.history_
+    history, left_out = model.history_, texts(data, "left_out")
+    versions = section(model.provenance_, "versions")
     known = [
-        ("encoder", backbone.get("name")),
+        ("encoder", _backbone_name(backbone)),
         ("its identity", backbone.get("identity")),
         ("prompts", _prompts(vocabulary)),
         ("concepts", f"{len(model.concepts_):,}{_marked(vocabulary)}"),
         ("source of the pictures", model.provenance_.get("source")),
-        (
-            "training rows",
-            f"{data['rows']:,}, split {data.get('split')}" if isinstance(data.get("rows"), int) else None,
-        ),
+        ("training rows", f"{data['rows']:,}" if isinstance(data.get("rows"), int) else None),
+        ("their split", data.get("split")),
         ("fingerprint of the scores", data.get("fingerprint")),
-        ("left out of training", listed(data["left_out"], 20) if data.get("left_out") else None),
+        ("left out of training", listed(left_out, 20) if left_out else None),
         ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
-        ("seed", str(parameters["random_state"])),
+        ("seed", parameters["random_state"]),
         ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
-        ("versions", _versions()),
+        ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
+        ("this page made with", f"choqolate {choqolate.__version__}"),
     ]
     return [(name, str(text)) for name, text in known if text is not None]
 
 
-def _prompts(vocabulary: dict[str, Any]) -> str | None:
-    templates = vocabulary.get("templates")
-    if not isinstance(templates, list) or not templates:
+def _backbone_name(backbone: dict[str, Any]) -> str | None:
+    """What the encoder is called; of a folder on somebody's machine the last part."""
+    name = backbone.get("name")
+    if not isinstance(name, str):
         return None
-    return "the word itself" if templates == ["{}"] else listed(templates, 10)
+    return Path(name).name if os.path.isabs(name) else name
+
+
+def _prompts(vocabulary: dict[str, Any]) -> str | None:
+    templates = texts(vocabulary, "templates")
+    return "the word itself" if templates == ["{}"] else listed(templates, 10) if templates else None
 
 
 def _marked(vocabulary: dict[str, Any]) -> str:
-    spurious = vocabulary.get("spurious")
-    return f", {len(spurious):,} of them marked as spurious" if isinstance(spurious, list) and spurious else ""
-
-
-def _versions() -> str:
-    return (
-        f"choqolate {choqolate.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"Python {platform.python_version()}"
-    )
+    spurious = texts(vocabulary, "spurious")
+    return f", {len(spurious):,} of them marked as spurious" if spurious else ""
 
 
 def words(model: ChoqolateClassifier) -> dict[str, list[str]]:
     """The vocabulary as files of words have it, by name of the file: a concept a line, its synonyms after ``|``."""
-    vocabulary = section(model, "vocabulary")
-    synonyms, spurious = vocabulary.get("synonyms"), vocabulary.get("spurious")
-    known = synonyms if isinstance(synonyms, dict) else {}
-    marked = set(spurious) if isinstance(spurious, list) else set()
+    vocabulary = section(model.provenance_, "vocabulary")
+    synonyms, marked = section(vocabulary, "synonyms"), set(texts(vocabulary, "spurious"))
     files: dict[str, list[str]] = {"words.txt": [], "spurious.txt": []}
-    for name in model.concepts_:
-        line = " | ".join([name, *map(str, known.get(name, ()))])
-        files["spurious.txt" if name in marked else "words.txt"].append(line)
+    for name in dict.fromkeys([*model.concepts_, *_left_out(model)]):
+        files["spurious.txt" if name in marked else "words.txt"].append(" | ".join([name, *texts(synonyms, name)]))
     return {file: lines for file, lines in files.items() if lines}
+
+
+def _left_out(model: ChoqolateClassifier) -> list[str]:
+    return texts(section(model.provenance_, "data"), "left_out")
 
 
 def commands(model: ChoqolateClassifier) -> list[str]:
     """What to type for the same model and page, from the pictures on; Python where the command line cannot say it."""
-    backbone, vocabulary = section(model, "backbone"), section(model, "vocabulary")
-    lines = []
-    if backbone.get("name"):
-        score = ["choqolate", "score", "PICTURES/", "--concepts", "words.txt", "--backbone", str(backbone["name"])]
-        score += ["--spurious", "spurious.txt"] if vocabulary.get("spurious") else []
-        source = model.provenance_.get("source")
-        score += ["--dataset", str(source)] if source in DATASETS else []
-        for template in vocabulary.get("templates") or ():
-            score += [] if template == "{}" else ["--template", str(template)]
-        lines.append(shlex.join([*score, "-o", "scores.parquet"]))
-    lines.append(_fit(model))
-    folder = "model"
+    lines = [*_score(model), _fit(model)]
+    recalibrated, folder = bool(model.class_shift_.any()), "model"
     for number, edit in enumerate(model.edits_, start=1):
         edited = "edited" if len(model.edits_) == 1 else f"edited-{number}"
-        last = number == len(model.edits_)
-        lines.append(shlex.join(_remove(edit, folder, edited, recalibrated=last and bool(model.class_shift_.any()))))
+        lines.append(shlex.join(_remove(edit, folder, edited, recalibrated=recalibrated and len(model.edits_) == 1)))
         folder = edited
+    if recalibrated and len(model.edits_) > 1:
+        lines.append("# one of these removals, or a restoration, was recalibrated: which one is not known")
     return [*lines, f"choqolate explain {folder} --scores scores.parquet -o report.html"]
 
 
+def _score(model: ChoqolateClassifier) -> list[str]:
+    """How the scores were made, if that is known."""
+    vocabulary, name = section(model.provenance_, "vocabulary"), _backbone_name(section(model.provenance_, "backbone"))
+    if name is None:
+        return []
+    command = ["choqolate", "score", "PICTURES/", "--concepts", "words.txt", "--backbone", name]
+    command += ["--spurious", "spurious.txt"] if "spurious.txt" in words(model) else []
+    source = model.provenance_.get("source")
+    command += ["--dataset", source] if isinstance(source, str) and source in DATASETS else []
+    for template in texts(vocabulary, "templates"):
+        command += [] if template == "{}" else ["--template", template]
+    return [shlex.join([*command, "-o", "scores.parquet"])]
+
+
 def _fit(model: ChoqolateClassifier) -> str:
-    usual = ChoqolateClassifier().get_params()
+    usual, seed = ChoqolateClassifier().get_params(), model.random_state
     changed = {
         name: value
         for name, value in model.get_params().items()
         if value != usual[name] and name not in _NOT_PART_OF_IT
     }
-    if any(name not in _OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):
+    unknown_seed = not isinstance(seed, int)
+    if unknown_seed:
+        changed.pop("random_state", None)
+    left_out = _left_out(model)
+    if not section(model.provenance_, "data"):
         given = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        return f"python -c \"import choqolate as cq; cq.fit_scores('scores.parquet', {given}).save('model')\""
-    command = ["choqolate", "fit", "scores.parquet", "-o", "model"]
-    for name, value in changed.items():
-        if name == "bipolar":
-            command.append("--bipolar")
-        else:
-            command += [_OPTIONS[name], str(0 if name == "n_nodes" and value is None else value)]
-    for name in section(model, "data").get("left_out") or ():
-        command += ["--leave-out", str(name)]
-    return shlex.join(command)
+        return f"# in Python, on the X and y of the training: cq.ChoqolateClassifier({given}).fit(X, y).save('model')"
+    if any(name not in _OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):
+        changed |= {"leave_out": left_out} if left_out else {}
+        given = "".join(f", {name}={value!r}" for name, value in changed.items())
+        line = shlex.join(
+            ["python", "-c", f"import choqolate as cq; cq.fit_scores('scores.parquet'{given}).save('model')"]
+        )
+    else:
+        command = ["choqolate", "fit", "scores.parquet", "-o", "model"]
+        for name, value in changed.items():
+            flag = [] if name == "bipolar" else [str(0 if value is None else value)]  # no nodes are called 0
+            command += [_OPTIONS[name], *flag]
+        for name in left_out:
+            command += ["--leave-out", name]
+        line = shlex.join(command)
+    return f"{line}  # the seed is not known" if unknown_seed else line
 
 
 def _remove(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:

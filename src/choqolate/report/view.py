@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.evaluation import Evaluation, evaluate, held_out, inputs, spurious_concepts, training_rows
 from choqolate.explain import ModelExplanation, explain_local_change, explain_model
-from choqolate.pictures import find_pictures, score_pictures
+from choqolate.pictures import find_pictures
 from choqolate.progress import item_bar
 from choqolate.redundancy import Redundancy, check_redundancy
-from choqolate.report.examples import choose, example
+from choqolate.report.examples import choose, example, in_turn, set_scale, waterfalls_of
 from choqolate.suspects import Suspects, find_suspects
 
 if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
-    from choqolate.concepts.backbones import Backbone
     from choqolate.concepts.scores import ConceptScores
 
 BEST, WORST = 4, 8  # pictures shown
-BEFORE = "held out, before the removal"
+BEFORE = "before the removal"
+CHANGED = 4  # pictures shown that a removal moved to another class
 MOST_CORRELATED = 3_000  # concepts whose pairs are looked at
 
 
@@ -37,6 +41,7 @@ class View:
     table: ConceptScores | None
     root: str | os.PathLike[str] | None
     verbose: bool
+    notes: list[str] = field(default_factory=list)
 
     @cached_property
     def labelled(self) -> bool:
@@ -51,19 +56,36 @@ class View:
 
     @cached_property
     def measured(self) -> Evaluation | None:
-        return evaluate(self.model, self.table) if self.labelled and self.table is not None else None
+        """On held-out rows; what is doubtful about them goes to ``notes`` as well."""
+        if not self.labelled or self.table is None:
+            return None
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ChoqolateWarning)
+            result = evaluate(self.model, self.table)
+        for warning in said:
+            self.notes.append(str(warning.message))
+            warnings.warn(warning.message, warning.category, stacklevel=2)
+        return result
+
+    @property
+    def rows_called(self) -> str:
+        """What the rows are called that it is measured on."""
+        known = self.measured is not None and not self.measured.chosen.startswith("all")
+        return "held out" if known else "all rows"
 
     @cached_property
     def results(self) -> dict[str, Evaluation]:
-        """Evaluations by name: held-out rows, the same before any removal, training rows."""
+        """Evaluations by name: the rows it is measured on, before and after a removal, and the training rows."""
         if self.measured is None or self.table is None:
             return {}
-        results = {"held out": self.measured}
-        if self.model.edits_:
-            results[BEFORE] = evaluate(self.trained, self.table)
-        train = training_rows(self.model, self.table)
-        if train.labels is not None and len(train) < len(self.table):
-            results["training"] = evaluate(self.model, train, "all")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ChoqolateWarning)  # said once, for the first
+            results = {BEFORE: evaluate(self.trained, self.table)} if self.model.edits_ else {}
+            results[self.rows_called] = self.measured
+            train = training_rows(self.model, self.table)
+            with suppress(ChoqolateError):  # labels that the model does not know
+                if train.labels is not None and len(train) < len(self.table):
+                    results["training"] = evaluate(self.model, train, "all")
         return results
 
     @cached_property
@@ -89,34 +111,73 @@ class View:
         return check_redundancy(rows.select(self.model.concepts_)) if len(rows) > 1 else None
 
     @cached_property
+    def marked(self) -> tuple[set[str], str]:
+        """Names to underline, and what they are called: spurious if some are known to be, else suspects."""
+        if self.explanation.spurious or self.suspects is None:
+            return set(self.explanation.spurious), "spurious"
+        found = set(self.suspects.to_remove)
+        return {name for j, name in enumerate(self.explanation.concepts) if self._concept(j) in found}, "suspect"
+
+    def _concept(self, j: int) -> str:
+        """The concept that an input stands for: itself, or the one whose absence it is."""
+        return self.model.concepts_[j % len(self.model.concepts_)]
+
+    @cached_property
     def suspects(self) -> Suspects | None:
         return find_suspects(self.model, self.table) if self.measured and self.table is not None else None
 
-    def examples(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The best and the worst classified pictures."""
+    def examples(self) -> dict[str, list[dict[str, Any]]]:
+        """The best and the worst classified pictures, and of an edited model those that changed sides."""
         rows = self.rows
         assert rows is not None
         scores = self.model.class_scores(self.X)
         names = [str(label) for label in self.model.classes_.tolist()]
         labels = [names[r] for r in scores.argmax(1)] if rows.labels is None else rows.labels.tolist()
-        margins = _margins(scores, [names.index(label) for label in labels])
-        best, worst = choose(margins, labels, BEST, WORST)
-        with item_bar(len(best) + len(worst), "explaining pictures", enabled=self.verbose) as advance:
-            cards = self._cards(rows, [*best, *worst], find_pictures(rows, self.root), advance)
-        return cards[: len(best)], cards[len(best) :]
+        truth = np.array([names.index(label) for label in labels])
+        best, worst = choose(_margins(scores, truth), scores.argmax(1) == truth, labels, BEST, WORST)
+        chosen = {"worst": worst, "best": best, "changed": self._flipped[:CHANGED]}
+        several = [row for some in chosen.values() for row in some]
+        files = dict(zip(several, find_pictures(rows.take(several), self.root), strict=True))
+        if rows.paths is not None:
+            _warn_of_missing(list(files.values()))
+        with item_bar(len(several), "explaining pictures", enabled=self.verbose) as advance:
+            cards = {name: self._cards(rows, some, files, advance) for name, some in chosen.items()}
+        set_scale([fall for some in cards.values() for card in some for fall in waterfalls_of(card)])
+        return cards
 
-    def examples_of_files(
-        self, images: Sequence[str | os.PathLike[str]], backbone: Backbone | str | None
-    ) -> list[dict[str, Any]]:
-        """Pictures from their pixels."""
-        rows = score_pictures(self.model, images, backbone=backbone)
+    @cached_property
+    def transitions(self) -> dict[tuple[object, object], int]:
+        """How many pictures a removal moved from which class to which."""
+        if not self.model.edits_ or self.rows is None:
+            return {}
+        before, after = self.trained.predict(self.X).tolist(), self.model.predict(self.X).tolist()
+        pairs = Counter(zip(before, after, strict=True))
+        return {pair: number for pair, number in pairs.most_common() if pair[0] != pair[1]}
+
+    @cached_property
+    def _flipped(self) -> list[int]:
+        """Rows that a removal moved to another class, one of each class in turn."""
+        if not self.transitions:
+            return []
+        before, after = (model.predict(self.X).tolist() for model in (self.trained, self.model))
+        rows = [row for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        return in_turn(rows, [str(label) for label in after])
+
+    def examples_of_files(self, images: ConceptScores) -> list[dict[str, Any]]:
+        """Pictures that were scored from their pixels."""
+        assert images.paths is not None
+        files = dict(enumerate(map(Path, images.paths)))
         with item_bar(len(images), "explaining pictures", enabled=self.verbose) as advance:
-            files = [Path(path) for path in images]
-            named = replace(rows, paths=np.array([file.name for file in files], dtype=object))
-            return self._cards(named, range(len(rows)), files, advance)
+            cards = self._cards(images, range(len(images)), files, advance)
+        set_scale([fall for card in cards for fall in waterfalls_of(card)])
+        return cards
 
     def _cards(
-        self, rows: ConceptScores, chosen: Sequence[int], files: Sequence[Path | None], advance: Callable[[int], None]
+        self,
+        rows: ConceptScores,
+        chosen: Sequence[int],
+        files: Mapping[int, Path | None],
+        advance: Callable[[int], None],
     ) -> list[dict[str, Any]]:
         cards = []
         for row in chosen:
@@ -125,7 +186,7 @@ class View:
             change = explain_local_change(X, self.trained, self.model, baseline="mean") if self.model.edits_ else None
             local = self.model.explain(X, baseline="mean") if change is None else change.after
             labels, groups, paths = (None if c is None else c[0] for c in (one.labels, one.groups, one.paths))
-            name = f"row {row}" if paths is None else str(paths)
+            name = f"{self.rows_called}, row {row}" if paths is None else _shown_path(str(paths))
             card = example(
                 self.model,
                 X,
@@ -135,14 +196,28 @@ class View:
                 file=files[row],
                 truth=labels,
                 group=groups,
-                marked=self.explanation.spurious,
+                marked=self.marked[0],
             )
             cards.append(card)
             advance(1)
         return cards
 
 
-def _margins(scores: np.ndarray, truth: Sequence[int]) -> np.ndarray:
+def _shown_path(path: str) -> str:
+    """A path as it may be shown: of one that starts at the root of somebody's machine, the file's name."""
+    return Path(path).name if os.path.isabs(path) else path
+
+
+def _warn_of_missing(files: Sequence[Path | None]) -> None:
+    missing = sum(file is None for file in files)
+    if missing:
+        message = (
+            f"{missing} of {len(files)} pictures to show were not found: tell where they are (--pictures, root=...)"
+        )
+        warnings.warn(message, ChoqolateWarning, stacklevel=2)
+
+
+def _margins(scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """By how much the score of the true class is ahead of the best other ``(n,)``."""
     rows = np.arange(len(scores))
     own, others = scores[rows, truth], scores.copy()
