@@ -329,7 +329,10 @@ def test_says_it_in_words(trained, birds):
         if found.method == "exact" and found.before == "landbird"
     )
     names = ", ".join(f"'{name}'" for name in found.concepts)
-    assert str(found) == f"if the model did not read {names}, it would say waterbird instead of landbird (no smaller set does it)"
+    assert (
+        str(found)
+        == f"if the model did not read {names}, it would say waterbird instead of landbird (no smaller set does it)"
+    )
 
 
 def test_mistakes_are_named(trained, birds):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 from dataclasses import astuple
 
 import numpy as np
@@ -487,3 +489,20 @@ def test_explaining_leaves_the_model_alone(trained, birds):
     np.testing.assert_array_equal(clf.class_scores(X), before[0])
     for then, now in zip(before[1], astuple(clf.explain(X[:4])), strict=True):
         np.testing.assert_array_equal(np.asarray(then), np.asarray(now))
+
+
+def test_thousands_of_factored_concepts_need_no_square_of_memory():
+    """In a process with six gigabytes: a matrix of all pairs alone would take more."""
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+import numpy as np, choqolate as cq
+rng = np.random.default_rng(0)
+X, y = rng.random((20, 12_000)), np.arange(20) % 2
+clf = cq.ChoqolateClassifier(n_nodes=4, interactions="factored", rank=2, epochs=1, device="cpu").fit(X, y)
+why = clf.explain(X[:2])
+print(np.abs(why.concept_to_node.sum(2) - why.node_values + why.node_baseline).max() < 1e-6)
+print(len(cq.explain_model(clf).interactions))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "4"], done.stderr
