@@ -52,6 +52,7 @@ def explain(
     from choqolate.persistence import load
     from choqolate.pictures import score_pictures
     from choqolate.report.model import check_page, write_report
+    from choqolate.suspects import find_suspects
 
     if output is not None:
         check_page(output)
@@ -62,11 +63,12 @@ def explain(
     if backbone is not None and not image:
         raise ChoqolateError("expected --image with --backbone, which encodes it")
     console = open_console()
+    suspects = None if table is None or table.labels is None else find_suspects(classifier, table)
     own = score_pictures(classifier, image, backbone=backbone) if image else None
     if own is not None:
         show.show_pictures(console, classifier, own)
     if table is not None or own is None:
-        show.show_model(console, model, classifier, table, brief=output is not None)
+        show.show_model(console, model, classifier, table, suspects, brief=output is not None)
     if output is not None:
         write_report(
             classifier,
@@ -79,4 +81,4 @@ def explain(
             verbose=True,
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)
-    show.show_next_steps(model, classifier, scores, table, page=output is None)
+    show.show_next_steps(model, classifier, scores, suspects, page=output is None)

@@ -14,7 +14,7 @@ from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
 from choqolate.concepts.scores import ConceptScores
 from choqolate.evaluation import evaluate, inputs
 from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
-from choqolate.suspects import Suspects, find_suspects
+from choqolate.suspects import Suspects
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
 _BAR = 20  # cells of the longest bar
@@ -82,12 +82,17 @@ def _show_steps(console: Console, what: str, attribution: Attribution, most: int
 
 
 def show_model(
-    console: Console, folder: Path, model: ChoqolateClassifier, table: ConceptScores | None, *, brief: bool = False
+    console: Console,
+    folder: Path,
+    model: ChoqolateClassifier,
+    table: ConceptScores | None,
+    suspects: Suspects | None,
+    *,
+    brief: bool = False,
 ) -> None:
     """Nodes, interactions and near duplicates; with scores, how good it is and the suspects. Briefly, those alone."""
     show.show_headline(console, folder, model)
-    labelled = table is not None and table.labels is not None
-    if labelled and table is not None:
+    if suspects is not None and table is not None:
         show.show_summary(console, {"": evaluate(model, table)})
     if not brief:
         show.show_nodes(console, model)
@@ -95,19 +100,19 @@ def show_model(
         _show_interactions(console, explanation)
         for pair in explanation.duplicates:
             console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
-    if labelled and table is not None:
-        _show_suspects(console, find_suspects(model, table))
+    if suspects is not None:
+        _show_suspects(console, suspects)
 
 
 def show_next_steps(
-    folder: Path, model: ChoqolateClassifier, scores: Path | None, table: ConceptScores | None, *, page: bool
+    folder: Path, model: ChoqolateClassifier, scores: Path | None, suspects: Suspects | None, *, page: bool
 ) -> None:
     """A page, if there is none yet; a removal of the suspects, or of whatever should not count; a new picture."""
     commands: list[list[str | Path]] = []
     if page:
         commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
-    if table is not None and scores is not None and table.labels is not None:
-        suspected = [name for name in find_suspects(model, table).to_remove if name == printable_name(name)]
+    if suspects is not None and scores is not None:
+        suspected = [name for name in suspects.to_remove if name == printable_name(name)]
         chosen = suspected if suspected and not any(name.startswith("-") for name in suspected) else ["CONCEPT"]
         commands.append(["remove", folder, *chosen, "-o", f"{folder}-edited", "--scores", scores])
     vocabulary = model.provenance_.get("vocabulary")
