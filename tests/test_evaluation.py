@@ -287,3 +287,12 @@ def test_a_file_of_scores_can_be_trained_on(tmp_path, whole):
     assert model.provenance_["data"]["fingerprint"] == whole.fingerprint
     with pytest.raises(cq.ChoqolateError, match="the table is empty"):
         fit_scores(whole.take([]))
+
+
+def test_an_evaluation_is_shown_in_one_line(table, model):
+    result = evaluate(model, table, "train")
+    name, worst = result.worst_group
+    assert (
+        repr(result)
+        == f"Evaluation({result.rows} rows, accuracy {result.accuracy:.3f}, worst group {worst:.3f} ({name}))"
+    )

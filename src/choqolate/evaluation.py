@@ -49,7 +49,7 @@ class ConceptModel(Protocol):
         """Node values ``(n, N)`` of raw scores."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """What a model does on some rows, as plain numbers.
 
@@ -78,6 +78,10 @@ class Evaluation:
     attribution_gini: float
     node_coherence: float
     confusion: dict[str, dict[str, int]]
+
+    def __repr__(self) -> str:
+        worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
+        return f"Evaluation({self.rows:,} rows, accuracy {self.accuracy:.3f}{worst})"
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``."""

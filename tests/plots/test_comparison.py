@@ -15,8 +15,9 @@ from matplotlib.patches import Ellipse
 
 from choqolate import ChoqolateError, ConceptScores
 from choqolate.evaluation import Evaluation
-from choqolate.plots.comparison import accuracy_against_quality, concept_scores, group_accuracy
-from choqolate.plots.style import MAIN, OTHER, PALETTE
+from choqolate.plots.comparison import accuracy_against_quality, concept_scores
+from choqolate.plots.groups import group_accuracy
+from choqolate.plots.style import MAIN, PALETTE
 from tests.figures import assert_readable
 
 ODD = ("price $5 to $10", r"$\frac$ <b>", "_hidden", 'said "so"', "\N{BIRD} gull", "שלום", "x" * 80)
@@ -99,6 +100,22 @@ def test_everything_drawn_is_within_the_limits():
         assert ax.get_ylim()[0] < edge[:, 1].min() < edge[:, 1].max() < ax.get_ylim()[1]
 
 
+def test_small_differences_of_the_accuracy_are_not_blown_up():
+    ax = accuracy_against_quality({"a": ([0.5, 0.6], [0.800, 0.801]), "b": ([0.7, 0.8], [0.802, 0.803])})
+    low, high = ax.get_ylim()
+    assert high - low >= 4
+    assert low < 80 < 80.3 < high
+
+
+def test_the_note_on_ellipses_stands_only_where_it_is_true_of_all():
+    same = {"ours": cloud(0.9, 0.8), "linear": cloud(0.4, 0.7)}
+    notes = [text.get_text() for text in accuracy_against_quality(same, spread=2).texts]
+    assert "ellipses: 2 standard deviations of 12 runs" in notes
+    for runs, spread in ((same | {"one": (0.5, 0.6)}, 1), (same, 0), ({"one": (0.5, 0.6)}, 1)):
+        texts = accuracy_against_quality(runs, spread=spread).texts
+        assert not any("ellipses" in text.get_text() for text in texts)
+
+
 def test_methods_differ_in_colour_and_marker():
     ax = accuracy_against_quality({f"method {k}": cloud(0.1 * k, 0.8, seed=k) for k in range(9)})
     assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 9
@@ -109,10 +126,11 @@ def test_names_stand_beside_their_points():
     runs = {"CHOQOLATE": cloud(0.9, 0.8), "linear bottleneck": cloud(0.4, 0.7, seed=1), "one": ([0.6], [0.9])}
     ax = accuracy_against_quality(runs)
     assert ax.get_legend() is None
-    assert [text.get_text() for text in ax.texts] == list(runs)
+    names = [text for text in ax.texts if text.get_text() in runs]
+    assert [text.get_text() for text in names] == list(runs)
     assert_readable(ax.figure, all_texts(ax))
     marks = np.array([ax.transData.transform((line.get_xdata()[0], line.get_ydata()[0])) for line in ax.lines])
-    for own, text in enumerate(ax.texts):
+    for own, text in enumerate(names):
         box = text.get_window_extent()
         away = np.hypot(*np.maximum(np.maximum([box.x0, box.y0] - marks, marks - [box.x1, box.y1]), 0).T)
         assert away.argmin() == own
@@ -123,7 +141,7 @@ def test_names_stand_beside_their_points():
 def test_where_names_find_no_place_there_is_a_legend(given):
     runs = {f"a method with the number {k}": cloud(0.5, 0.8, seed=k) for k in range(12)}
     ax = accuracy_against_quality(runs, Figure(figsize=(6, 5)).subplots() if given else None)
-    assert len(ax.texts) == 0
+    assert [text.get_text() for text in ax.texts] == ["ellipses: 1 standard deviation of 12 runs"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(runs)
     assert_readable(ax.figure, all_texts(ax))
 
@@ -172,7 +190,7 @@ def marks(ax):
 def test_every_row_is_a_mark_of_its_class():
     found = table()
     ax = concept_scores(found, ["bill", "sea"])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bill", "sea")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bill (score)", "sea (score)")
     assert len(ax.collections) == 3
     for group, name in zip(ax.collections, found.classes, strict=True):
         np.testing.assert_allclose(group.get_offsets(), found.scores[found.labels == name][:, [2, 0]])
@@ -201,7 +219,7 @@ def test_three_concepts_are_drawn_in_three_dimensions():
     x, y, z = ax.collections[0]._offsets3d
     np.testing.assert_allclose(np.column_stack([x, y, z]), found.scores[found.labels == "class 0"])
     shown = (ax.get_xlabel(), ax.get_ylabel(), ax.get_zlabel())
-    assert shown == ("a rather long name of a…", "lake", "another one that is qui…")
+    assert shown == ("a rather long name of a… (score)", "lake (score)", "another one that is qui… (score)")
     labels = [ax.xaxis.label, ax.yaxis.label, ax.zaxis.label, ax._left_title, *ax.get_legend().get_texts()]
     assert_readable(ax.figure, labels)
     own = Figure().add_subplot(projection="3d")
@@ -289,6 +307,10 @@ def names(ax):
     return [text.get_text() for text in ax.get_yticklabels()]
 
 
+def counts(ax):
+    return [text.get_text() for text in ax.texts if text.get_text().startswith("n = ")]
+
+
 def test_bars_are_accuracies_in_per_cent_with_the_overall_one_first():
     ax = group_accuracy({"before": BEFORE, "after": AFTER})
     wanted = ([80, 99, 60, 95], [90, 85, 88, 91])
@@ -297,12 +319,8 @@ def test_bars_are_accuracies_in_per_cent_with_the_overall_one_first():
         for row, bar in enumerate(bars):
             assert row - 0.5 < bar.get_y() < bar.get_y() + bar.get_height() < row + 0.5
             assert (bar.get_y() + bar.get_height() / 2 < row) == (place == 0)  # the first result above
-    assert names(ax) == [
-        "all  (100 rows)",
-        "land on land  (1,000 rows)",
-        "land on water  (1,001 rows)",
-        "water on water  (1,002 rows)",
-    ]
+    assert names(ax) == ["all", "land on land", "land on water", "water on water"]
+    assert counts(ax) == ["n = 100", "n = 1,000", "n = 1,001", "n = 1,002"]
     assert ax.yaxis_inverted()
     assert_readable(ax.figure, all_texts(ax))
 
@@ -312,24 +330,25 @@ def test_the_worst_group_of_each_result_is_marked():
     marked = [text for text in ax.texts if "worst" in text.get_text()]
     assert [text.get_text() for text in marked] == ["60.0  worst", "85.0  worst"]
     assert [text.get_fontweight() for text in marked] == ["bold", "bold"]
-    assert sorted(text.get_text() for text in ax.texts if text not in marked) == sorted(
-        ["80.0", "99.0", "95.0", "90.0", "88.0", "91.0"]
-    )
+    others = {text.get_text() for text in ax.texts if text not in marked} - set(counts(ax))
+    assert others == {"80.0", "99.0", "95.0", "90.0", "88.0", "91.0"}
 
 
 def test_before_and_after_differ_in_more_than_colour():
     ax = group_accuracy({"before": BEFORE, "after": AFTER})
     before, after = (bars[0] for bars in ax.containers)
-    assert same_color(before.get_facecolor(), OTHER)
+    assert same_color(before.get_facecolor(), "white")
+    assert same_color(before.get_edgecolor(), MAIN)
+    assert before.get_linewidth() >= 1
     assert same_color(after.get_facecolor(), MAIN)
-    assert before.get_hatch() != after.get_hatch()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["before", "after"]
     assert group_accuracy({"before": BEFORE}).get_legend() is None
 
 
 def test_without_groups_classes_are_shown():
     ax = group_accuracy({"before": measured(0.8), "after": AFTER})
-    assert names(ax) == ["all  (100 rows)", "landbird  (50 rows)", "waterbird  (51 rows)"]
+    assert names(ax) == ["all", "landbird", "waterbird"]
+    assert counts(ax) == ["n = 100", "n = 50", "n = 51"]
     assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([80, 90, 70])
     assert sum("worst" in text.get_text() for text in ax.texts) == 2
 
@@ -337,10 +356,10 @@ def test_without_groups_classes_are_shown():
 def test_groups_that_only_one_result_has():
     other = replace(AFTER, group_accuracy={"sky": 0.5}, group_rows={"sky": 1}, rows=99)
     ax = group_accuracy({"before": BEFORE, "after": other})
-    assert names(ax)[0] == "all  (100 / 99 rows)"
-    assert names(ax)[-1] == "sky  (1 row)"
+    assert names(ax)[-1] == "sky"
+    assert (counts(ax)[0], counts(ax)[-1]) == ("n = 100 / 99", "n = 1")
     assert not any("nan" in text.get_text() for text in ax.texts)
-    assert len(ax.texts) == 4 + 2
+    assert len(ax.texts) == 4 + 2 + len(counts(ax))
 
 
 def test_of_many_groups_the_lowest_of_the_first_result_are_shown():
@@ -348,7 +367,7 @@ def test_of_many_groups_the_lowest_of_the_first_result_are_shown():
     groups = {f"group {k}": float(rng.random()) for k in range(35)}
     ax = group_accuracy({"before": measured(0.5, groups), "after": measured(0.5, dict.fromkeys(groups, 0.9))})
     lowest = sorted(groups, key=lambda name: groups[name])[:20]
-    assert [name.split("  ")[0] for name in names(ax)] == ["all", *lowest]
+    assert names(ax) == ["all", *lowest]
     assert "the 20 lowest of 35 groups" in ax.get_xlabel()
     assert_readable(ax.figure, all_texts(ax))
     assert len(names(group_accuracy({"before": measured(0.5, dict(list(groups.items())[:20]))}))) == 21
@@ -361,6 +380,24 @@ def test_results_of_any_number_can_be_read(count):
     assert_readable(ax.figure, all_texts(ax))
     assert min(text.get_fontsize() for text in all_texts(ax)) >= 6
     assert len({(to_hex(bars[0].get_facecolor()), bars[0].get_hatch()) for bars in ax.containers}) == count
+
+
+def test_a_single_result_needs_no_name():
+    one, named = group_accuracy(BEFORE), group_accuracy({"before": BEFORE})
+    assert names(one) == names(named)
+    assert [bar.get_width() for bar in one.containers[0]] == [bar.get_width() for bar in named.containers[0]]
+    assert one.get_legend() is None
+
+
+def test_in_narrow_axes_numbers_of_rows_are_left_out_and_ticks_stay_apart():
+    ax = plt.figure(figsize=(3.3, 2.6)).subplots()
+    group_accuracy({"as trained": BEFORE, "background removed": AFTER}, ax)
+    assert counts(ax) == []
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["as trained", "background removed"]
+    bold = [text.get_text() for text in ax.texts if text.get_fontweight() == "bold"]
+    assert bold == ["60.0", "85.0"]
+    assert "bold: worst" in ax.get_xlabel()
+    assert_readable(ax.figure, all_texts(ax))
 
 
 def test_no_results_are_an_error():

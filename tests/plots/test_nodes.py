@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from choqolate import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Interaction, ModelExplanation, explain_model, name_nodes
+from choqolate.plots.bars import attribution_bars
 from choqolate.plots.flow import class_flow
-from choqolate.plots.nodes import attribution_bars, interaction_graph
+from choqolate.plots.graph import interaction_graph
 from choqolate.plots.style import MAIN, OTHER, SOFT
 from tests.data import bird_scores
 
@@ -66,14 +67,14 @@ def texts_of(ax):
 
 
 def assert_readable(ax):
-    """No text is smaller than 6 points, overlaps another or leaves the figure, up to a pixel."""
+    """No text is smaller than 5 points, overlaps another or leaves the figure, up to a pixel."""
     renderer = FigureCanvasAgg(ax.figure).get_renderer()
     ax.figure.draw(renderer)
     frame = ax.figure.bbox
     texts = texts_of(ax)
     boxes = [text.get_window_extent(renderer) for text in texts]
     for text, box in zip(texts, boxes, strict=True):
-        assert text.get_fontsize() >= 6, text
+        assert text.get_fontsize() >= 5, text
         assert min(box.x0, box.y0) >= -1, text
         assert box.x1 <= frame.x1 + 1, text
         assert box.y1 <= frame.y1 + 1, text
@@ -183,7 +184,7 @@ def test_spurious_bars_are_hatched_and_explained():
         other = name in model.spurious
         assert to_hex(bar.get_facecolor()) == (OTHER if other else MAIN)
         assert bool(bar.get_hatch()) == other
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["core", "spurious"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["spurious"]
 
 
 def test_weights_go_to_both_sides_of_zero():
@@ -197,6 +198,17 @@ def test_weights_go_to_both_sides_of_zero():
     assert high > max(values)
     assert ax.get_xlabel() == "weight"
     assert [text.get_text().startswith("−") for text in ax.texts] == [value < 0 for value in values]
+    for bar, value in zip(ax.patches, values, strict=True):  # below zero hollow
+        assert (to_hex(bar.get_facecolor()) == "#ffffff") == (value < 0)
+        assert to_hex(bar.get_edgecolor()) in (MAIN, OTHER) or value > 0
+
+
+def test_bars_too_short_to_be_seen_are_among_the_others():
+    W = np.array([[0.7, 0.29, 0.006, 0.004]])
+    model = ModelExplanation(W, np.ones((2, 1)), ("sea", "lake", "crest", "bill"), ("a", "b"), ("sea",))
+    ax = attribution_bars(model, 0)
+    assert bar_names(ax) == ["sea", "lake", "2 others"]
+    assert ax.patches[-1].get_width() == pytest.approx(0.01)
 
 
 def test_a_node_that_reads_nothing_says_so():
@@ -358,16 +370,18 @@ def test_lines_end_at_circles_whose_area_goes_with_the_shapley_value():
         np.testing.assert_allclose(line.get_xydata()[[0, -1]], [found[one][:2], found[two][:2]])
 
 
-def test_only_the_strongest_pairs_are_drawn_and_many_have_no_numbers():
+def test_only_the_strongest_pairs_are_drawn_and_six_have_their_numbers():
     model = random_model()
     ax = interaction_graph(model, 3)
     assert len(edges(ax)) == 12
     used = {name for pair in model.interactions[3][:12] for name in (pair.first, pair.second)}
-    assert {text.get_text() for text in ax.texts} == used
+    numbers = [f"{pair.index:.2f}".replace("-", "−") for pair in model.interactions[3][:6]]
+    written = [text.get_text() for text in ax.texts]
+    assert set(written) == used | set(numbers)
+    assert written[-6:] == numbers
     few = interaction_graph(model, 3, most=6)
     assert len(edges(few)) == 6
-    numbers = {f"{pair.index:.2f}".replace("-", "−") for pair in model.interactions[3][:6]}
-    assert numbers < {text.get_text() for text in few.texts}
+    assert set(numbers) < {text.get_text() for text in few.texts}
     assert_readable(few)
 
 
@@ -381,6 +395,31 @@ def test_numbers_of_lines_that_cross_stay_apart():
     np.testing.assert_allclose(middles[3], middles[4])  # the case in question
     assert_readable(ax)
     assert len(ax.texts) == 4 + 5
+
+
+def one_pair(index):
+    pairs = ((Interaction("sea", "lake", index),), (Interaction("sea", "lake", 0.1),))
+    W = np.array([[0.6, 0.4], [0.5, 0.5]])
+    return ModelExplanation(W, np.ones((2, 2)), ("sea", "lake"), ("a", "b"), ("sea", "lake"), (), pairs)
+
+
+def test_lines_are_as_wide_as_the_index_says_whatever_the_node():
+    def width(index):
+        (line,) = edges(interaction_graph(one_pair(index), 0))
+        return line.get_linewidth()
+
+    middle, full = width(0.1), width(0.2)
+    assert width(-0.1) == pytest.approx(middle)
+    assert width(0.9) == pytest.approx(full)
+    assert middle - width(0.05) == pytest.approx(width(0.15) - middle)
+    assert width(0.0011) < 0.25 * full
+
+
+def test_pairs_that_hardly_interact_are_not_drawn():
+    ax = interaction_graph(one_pair(1.8e-5), 0)
+    assert edges(ax) == []
+    assert [text.get_text() for text in ax.texts] == ["no interactions worth drawing"]
+    assert len(edges(interaction_graph(one_pair(0.001), 0))) == 1
 
 
 @pytest.mark.parametrize("interactions", [(), ((),)])

@@ -1,5 +1,6 @@
 """Waterfalls: every bar is a contribution, they lead from the baseline to the number, and all of it can be read."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -58,6 +59,11 @@ def bars(ax):
         SimpleNamespace(row=y + bar.get_height() / 2, begin=bar.get_x(), length=bar.get_width(), patch=bar)
         for y, bar in sorted(found, key=lambda pair: pair[0])
     ]
+
+
+def picture_of(ax):
+    (picture,) = (child for child in ax.child_axes if child.images)
+    return picture
 
 
 def names(ax):
@@ -135,6 +141,35 @@ def test_what_is_too_small_for_a_bar_is_among_the_others():
     assert names(waterfall(attribution([0.5, 1e-5])))[1:-1] == ["concept 0  0.00", "concept 1  1.00"]
 
 
+@pytest.mark.parametrize(
+    ("subject", "quantity"),
+    [("score of gull", "score"), ("gull rather than wren", "lead"), ("value of node 2 (sea)", "value")],
+)
+def test_the_axis_says_what_it_measures(subject, quantity):
+    assert waterfall(attribution([0.3, -0.1], subject=subject)).get_xlabel() == quantity
+
+
+@pytest.mark.parametrize(("baseline", "said"), [("mean", "mean picture"), ("zero", "all at zero"), ("", "baseline")])
+def test_the_first_row_says_what_the_picture_is_compared_with(baseline, said):
+    assert names(waterfall(replace(attribution([0.3]), baseline=baseline)))[0] == said
+
+
+def test_of_several_rows_the_title_says_which():
+    found = attribution([[0.1, 0.2], [0.4, -0.3]])
+    assert waterfall(found, 1).get_title(loc="left") == "score of waterbird (row 1)"
+    assert waterfall(found, 1, image=np.eye(4)).get_title(loc="left") == "score of waterbird"
+
+
+def test_low_axes_show_fewer_concepts_one_by_one():
+    values = 0.9 ** np.arange(20)
+    ax = Figure(figsize=(5, 2)).subplots()
+    waterfall(attribution(values), ax=ax)
+    assert len(names(waterfall(attribution(values)))) == 13
+    assert 5 <= len(names(ax)) < 13
+    others = 20 - (len(names(ax)) - 3)
+    assert names(ax)[-2] == f"{others} others"
+
+
 def test_one_concept():
     ax = waterfall(attribution([0.3]))
     assert len(bars(ax)) == 1
@@ -165,7 +200,7 @@ def test_a_figure_of_its_own_can_be_read(n_concepts, image):
     assert_all_readable(ax.figure, [all_texts(ax)])
     assert min(text.get_fontsize() for text in all_texts(ax)) >= 6
     if image is not None:
-        beside = next(other for other in ax.figure.axes if other is not ax)
+        beside = picture_of(ax)
         shape = beside.images[0].get_array().shape
         box = beside.get_window_extent()
         assert box.width / box.height == pytest.approx(shape[1] / shape[0], rel=0.02)
@@ -194,8 +229,8 @@ def test_given_axes_are_drawn_into_and_no_figure_opens(change, image):
     assert plt.get_fignums() == []
     figure.draw_without_rendering()
     if image is not None:  # the picture and the bars share the room of the axes
-        picture = next(ax for ax in figure.axes if ax.images)
-        assert picture.get_window_extent().x0 >= where[0].x0 - 1
+        picture = picture_of(one)
+        assert picture.get_window_extent().x0 >= 0
         assert one.get_window_extent().x1 <= where[0].x1 + 1
         assert picture.get_window_extent().x1 < min(name.get_window_extent().x0 for name in one.get_yticklabels())
 
@@ -207,7 +242,7 @@ def test_a_picture_may_be_a_path_an_image_or_an_array(tmp_path):
     picture.save(tmp_path / "bird.png")
     for image in (tmp_path / "bird.png", str(tmp_path / "bird.png"), picture, pixels):
         ax = waterfall(attribution([0.3]), image=image)
-        drawn = next(other for other in ax.figure.axes if other is not ax).images[0].get_array()
+        drawn = picture_of(ax).images[0].get_array()
         np.testing.assert_array_equal(drawn, pixels)
 
 
@@ -267,6 +302,17 @@ def test_both_sides_show_the_same_pair_of_classes_with_the_same_concepts_and_sca
         assert by_row[5] == pytest.approx(rest)
 
 
+@pytest.mark.parametrize(("width", "above"), [(3.3, True), (9, False)])
+def test_before_stands_above_after_where_it_is_narrow(change, width, above):
+    ax = waterfall_change(change, 2, Figure(figsize=(width, 4)).subplots())
+    ax.figure.draw_without_rendering()
+    before, after = (side.get_window_extent() for side in sides(ax))
+    assert (before.y0 >= after.y1) == above
+    assert (before.x1 <= after.x0) == (not above)
+    assert before.size == pytest.approx(after.size)
+    assert sides(ax)[0].get_xlim() == sides(ax)[1].get_xlim()
+
+
 def test_a_removed_concept_is_gone(change):
     wanted = np.abs(change.before.contrast().values[:, 0])
     ax = waterfall_change(change, int(wanted.argmax()), most=6)
@@ -291,5 +337,5 @@ def test_names_with_dollars_keep_clear_of_the_picture():
     names = ("from $ mmmmmmmmm $ to more", "sea")  # as a formula it would be narrower
     ax = waterfall(attribution([0.3, 0.2], names=names), image=np.zeros((40, 90)))
     ax.figure.draw_without_rendering()
-    beside = next(other for other in ax.figure.axes if other is not ax)
+    beside = picture_of(ax)
     assert beside.get_window_extent().x1 <= min(name.get_window_extent().x0 for name in ax.get_yticklabels()) + 1

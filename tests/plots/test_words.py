@@ -15,9 +15,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from choqolate import ChoqolateClassifier
 from choqolate.baselines import LinearBottleneck
 from choqolate.errors import ChoqolateError
-from choqolate.explain import ModelExplanation, explain_model, name_nodes
+from choqolate.explain import ModelExplanation, explain_change, explain_model, name_nodes
 from choqolate.plots.layout import place_words
 from choqolate.plots.style import MAIN, OTHER, SOFT, colour_of, ink, text_size
 from choqolate.plots.words import word_cloud, word_clouds
@@ -150,8 +151,50 @@ def test_a_box_too_small_for_all_words_holds_some():
     words = [("x" * 30, 0.5), *((f"w{j}", 0.5) for j in range(30))]
     placed = place_words(words, 60, 30)
     assert 0 < len(placed) < 30
+    assert placed[0].index == 0
+    assert placed[0].text.startswith("xxx")
+    assert placed[0].text.endswith("…")
     assert {word.size for word in placed} == {5.0}
     assert place_words(words, 4, 4) == []
+
+
+@given(st.floats(20, 90), st.floats(10, 60), st.lists(st.floats(0.01, 1), min_size=1, max_size=20))
+def test_the_leading_word_always_finds_a_place(width, height, shares):
+    words = [(f"{j} a concept with a long name", share) for j, share in enumerate(shares)]
+    placed = place_words(words, width, height)
+    assert placed[0].index == shares.index(max(shares))
+
+
+def test_no_cloud_is_empty_in_the_column_of_a_paper():
+    ax = plt.figure(figsize=(3.3, 3)).subplots()
+    model = random_model(226, n_nodes=16)
+    word_clouds(model, ax)
+    ax.figure.canvas.draw()
+    for node, cloud in enumerate(ax.child_axes):
+        assert_apart_and_inside(cloud)
+        assert shown(cloud)
+        assert model.leading(node, 1)[0][0].startswith(shown(cloud)[0].removesuffix("…"))
+    widths = sum(cloud.get_window_extent().width for cloud in ax.child_axes[:4])
+    assert widths > 0.78 * ax.figure.bbox.width  # little of it is margin
+
+
+def test_before_and_after_show_the_same_nodes_of_both_models():
+    X, y, _ = bird_scores(200)
+    model = ChoqolateClassifier(n_nodes=3, epochs=5).fit(X, y)
+    edited = model.remove_concepts("sea", mode="impute")
+    for width, beside in ((10, True), (3.3, False)):
+        given = plt.figure(figsize=(width, 4)).subplots()
+        ax = explain_change(model, edited).plot_words(given, nodes=[2, 0])
+        assert ax is given
+        ax.figure.canvas.draw()
+        before, after = ax.child_axes
+        assert [side.get_title() for side in (before, after)] == ["before", "after"]
+        one, two = before.get_window_extent(), after.get_window_extent()
+        assert (one.x1 <= two.x0) == beside
+        assert (one.y0 >= two.y1) == (not beside)
+        for side, told in ((before, explain_model(model)), (after, explain_model(edited))):
+            assert [shown(cloud)[0] for cloud in side.child_axes] == [told.leading(n, 1)[0][0] for n in (2, 0)]
+        assert "sea" not in {text for cloud in after.child_axes for text in shown(cloud)}
 
 
 def test_nonsense_sizes_are_errors():
@@ -176,7 +219,9 @@ def test_clouds_of_all_nodes_are_apart_inside_and_in_order(n_concepts, alpha):
         assert sizes == sorted(sizes, reverse=True)
         assert min(sizes) >= 5 - 1e-6
         assert {to_hex(text.get_color()) for text in cloud.texts} == {ink(colour_of(node))}
-        assert cloud.get_title(loc="left") == f"node {node}"
+        heading = cloud.get_title(loc="left").removesuffix("…")
+        assert f"node {node}: {model.nodes[node]}".startswith(heading)
+        assert len(heading) > len(f"node {node}: ")
         box, frame = cloud.get_tightbbox(), ax.figure.bbox
         assert min(box.x0, box.y0) >= 0
         assert box.x1 <= frame.x1
@@ -224,7 +269,7 @@ def test_words_stay_apart_in_a_figure_with_a_layout(layout):
 
 def test_only_chosen_nodes_are_drawn():
     ax = word_clouds(random_model(30), nodes=[5, 2])
-    assert [cloud.get_title(loc="left") for cloud in ax.child_axes] == ["node 5", "node 2"]
+    assert [cloud.get_title(loc="left").split(":")[0] for cloud in ax.child_axes] == ["node 5", "node 2"]
     assert to_hex(ax.child_axes[0].texts[0].get_color()) == ink(colour_of(5))
 
 
@@ -253,7 +298,7 @@ def test_spurious_words_differ_in_colour_and_are_underlined():
     colours = {text.get_text(): to_hex(text.get_color()) for text in ax.texts}
     core, other = ink(MAIN), ink(OTHER)
     assert core != other
-    assert colours == {"webbed feet": core, "sea": other, "long bill": core, "core": core, "spurious": other}
+    assert colours == {"webbed feet": core, "sea": other, "long bill": core, "others": core, "spurious": other}
     underlines = {tuple(line.get_xdata()): line for line in ax.lines}
     assert len(underlines) == 2  # of the word and in the key
     for text in ax.texts:
@@ -270,11 +315,16 @@ def test_the_key_stands_once_below_all_clouds():
     model = explanation([[0.7, 0.3], [0.2, 0.8]], ["webbed feet", "sea"], spurious=("sea",))
     ax = word_clouds(model, colour="kind")
     ax.figure.canvas.draw()
-    assert shown(ax) == ["core", "spurious"]
+    assert shown(ax) == ["spurious", "others"]
     top = max(text.get_window_extent().y1 for text in ax.texts)
     assert all(cloud.get_window_extent().y0 > top - 1 for cloud in ax.child_axes)
-    without = word_clouds(explanation([[0.7, 0.3]], ["webbed feet", "sea"]), colour="kind")
-    assert shown(without) == []
+
+
+@pytest.mark.parametrize("draw", [word_clouds, lambda model, colour: word_cloud(model, 0, colour=colour)])
+def test_kinds_that_nobody_marked_are_an_error(draw):
+    with pytest.raises(ChoqolateError, match="spurious= to explain_model"):
+        draw(random_model(5), colour="kind")
+    assert plt.get_fignums() == []
 
 
 def test_a_node_that_reads_nothing_says_so():

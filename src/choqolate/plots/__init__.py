@@ -1,12 +1,40 @@
-"""Pictures for papers and notebooks, drawn with matplotlib: every function takes ``ax=`` and returns the axes."""
+"""Figures for papers and notebooks, drawn with matplotlib: every function takes ``ax=`` and returns the axes.
 
-from choqolate.plots.comparison import accuracy_against_quality, concept_scores, group_accuracy
+What a model reads and what it counts for:
+
+- :func:`word_cloud`: what one node reads, the larger the more.
+- :func:`word_clouds`: the same of all nodes.
+- :func:`word_clouds_change`: the same before and after an edit.
+- :func:`attribution_bars`: the leading concepts of one node as bars.
+- :func:`interaction_graph`: pairs of concepts that one node takes together or for each other.
+- :func:`class_flow`: what flows from the nodes to the classes.
+- :func:`training_dynamics`: what one node read, epoch by epoch.
+
+Why one picture is taken for its class:
+
+- :func:`waterfall`: how one score came about, concept by concept.
+- :func:`waterfall_change`: the same before and after an edit.
+
+How methods, groups and concepts compare:
+
+- :func:`accuracy_against_quality`: methods by accuracy and by a quality of their explanations.
+- :func:`group_accuracy`: accuracy over all rows and by group, of one model or several.
+- :func:`concept_scores`: scores of two or three concepts against each other, by class.
+- :func:`correlation_heatmap`: the correlation of all pairs of concepts.
+
+Letters follow ``matplotlib.rcParams["font.size"]``, and new figures grow with it. In given axes, which may be as narrow
+as the column of a paper, names are cut and ticks left out until all is inside.
+"""
+
+from choqolate.plots.bars import attribution_bars
+from choqolate.plots.comparison import accuracy_against_quality, concept_scores
 from choqolate.plots.correlation import correlation_heatmap
 from choqolate.plots.flow import class_flow
-from choqolate.plots.nodes import attribution_bars, interaction_graph
+from choqolate.plots.graph import interaction_graph
+from choqolate.plots.groups import group_accuracy
 from choqolate.plots.pictures import waterfall, waterfall_change
 from choqolate.plots.training import training_dynamics
-from choqolate.plots.words import word_cloud, word_clouds
+from choqolate.plots.words import word_cloud, word_clouds, word_clouds_change
 
 __all__ = [
     "accuracy_against_quality",
@@ -21,4 +49,5 @@ __all__ = [
     "waterfall_change",
     "word_cloud",
     "word_clouds",
+    "word_clouds_change",
 ]

@@ -1,4 +1,4 @@
-"""Methods, concepts and groups side by side."""
+"""Methods and concepts side by side."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ import numpy as np
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, Box, beside, legend_beside, name_handles, settle, write_title
-from choqolate.plots.style import drawn_width
+from choqolate.plots.placing import LINE, Box, beside, legend_beside, write_title
+from choqolate.plots.room import make_room
+from choqolate.plots.style import drawn_width, font, scale
 from choqolate.validation import check_number, find_concepts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from choqolate.concepts.scores import ConceptScores
-    from choqolate.evaluation import Evaluation
 
-_FONT = 9.0  # points
+_FONT = 9.0  # points, see style.font
+_TITLE = 10.0
+_LEAST_RANGE = 4.0  # per cent of accuracy that the axis spans at least
 _MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
-_HATCHES = (None, "////", "....", "xxxx", "----")
 _POINT = 7.0  # points: a marker
-_SMALLEST = 6.0  # points: where numbers are left out
 _FAINT = "#b9c0c7"
 _ALONG_EDGE = 24  # letters of a name in three dimensions
-_MOST_GROUPS = 20
 
 
 def accuracy_against_quality(
@@ -78,16 +77,35 @@ def accuracy_against_quality(
         half = spread * points.std(0, ddof=1) if len(points) > 1 else np.zeros(2)
         boxes.append(Box(mean - half, mean + half))
         marker = _MARKERS[place % len(_MARKERS)]
-        handles += ax.plot(*mean[:, None], marker=marker, color=colour, markersize=_POINT, linestyle="none")
+        handles += ax.plot(*mean[:, None], marker=marker, color=colour, markersize=_POINT * scale(), linestyle="none")
     _set_limits(ax, boxes)
-    ax.set_xlabel(style.label(quality), fontsize=_FONT + 1, parse_math=False)
-    ax.set_ylabel("accuracy (%)", fontsize=_FONT + 1)
-    ax.tick_params(labelsize=_FONT)
+    ax.set_xlabel(style.label(quality), fontsize=font(_FONT + 1), parse_math=False)
+    ax.set_ylabel("accuracy (%)", fontsize=font(_FONT + 1))
+    ax.tick_params(labelsize=font(_FONT))
     style.plain_frame(ax)
-    if new:
-        settle(ax)
+    if spread > 0:
+        _explain_ellipses(ax, [len(points) for points in measured.values()], spread)
+    make_room(ax)
+    _few_ticks(ax)
     _name_points(ax, list(measured), handles, boxes, new)
     return ax
+
+
+def _explain_ellipses(ax: Axes, runs: Sequence[int], spread: float) -> None:
+    """A small note below, if it is the same for all methods."""
+    if len(set(runs)) == 1 and runs[0] > 1:
+        deviations = f"{spread:g} standard deviation{'s' * (spread != 1)}"
+        below = (0, -LINE * (font(_FONT) + font(_FONT + 1)) - 12)  # ticks and the name of the axis lie between
+        note = f"ellipses: {deviations} of {runs[0]} runs"
+        place: dict[str, Any] = dict(xytext=below, textcoords="offset points", ha="right", va="top")
+        ax.annotate(note, (1, 0), xycoords="axes fraction", fontsize=font(_FONT - 2), color=style.SOFT, **place)
+
+
+def _few_ticks(ax: Axes) -> None:
+    """Ticks that do not run together, on both axes."""
+    width, height = style.size_in_points(ax)
+    ax.locator_params(axis="x", nbins=max(int(width / (4.5 * font(_FONT))), 1))
+    ax.locator_params(axis="y", nbins=max(int(height / (2.5 * font(_FONT))), 1))
 
 
 def _run_points(name: str, pair: Any) -> np.ndarray:
@@ -121,39 +139,40 @@ def _ellipse(points: np.ndarray, spread: float) -> tuple[float, float, float]:
 
 
 def _set_limits(ax: Axes, boxes: list[Box]) -> None:
-    """Limits around all ellipses, with room for names."""
+    """Limits around all ellipses, with room for names, that do not blow up small differences of the accuracy."""
     low, high = np.min([box.low for box in boxes], axis=0), np.max([box.high for box in boxes], axis=0)
     flat = high - low <= 1e-9
     margin = np.where(flat, (0.05, 1.0), 0.12 * (high - low))
+    margin[1] = max(margin[1], (_LEAST_RANGE - (high - low)[1]) / 2)
     ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
     ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
 
 
 def _name_points(ax: Axes, names: list[str], handles: list[Any], boxes: list[Box], new: bool) -> None:
     """Names beside their points; where one finds no place, a legend of all."""
-    scale = style.POINTS / ax.figure.dpi
+    per_pixel, size = style.POINTS / ax.figure.dpi, font(_FONT)
 
     def in_points(point: np.ndarray) -> np.ndarray:
-        return np.asarray(ax.transData.transform(point)) * scale
+        return np.asarray(ax.transData.transform(point)) * per_pixel
 
     shown = [style.label(name) for name in names]
-    sizes = [np.array([drawn_width(name, _FONT), _FONT * LINE]) for name in shown]
+    sizes = [np.array([drawn_width(name, size), size * LINE]) for name in shown]
     means = [in_points((box.low + box.high) / 2) for box in boxes]
     clouds = [Box(in_points(box.low), in_points(box.high)) for box in boxes]
-    frame = Box(np.asarray(ax.bbox.min) * scale, np.asarray(ax.bbox.max) * scale)
-    corners = beside(means, clouds, sizes, frame, _POINT)
+    frame = Box(np.asarray(ax.bbox.min) * per_pixel, np.asarray(ax.bbox.max) * per_pixel)
+    corners = beside(means, clouds, sizes, frame, _POINT * scale())
     if corners is None:
-        legend_beside(ax, handles, names, new)
+        legend_beside(ax, handles, names, new, size)
         return
-    for name, box, mean, low, size in zip(shown, boxes, means, corners, sizes, strict=True):
+    for name, box, mean, low, room in zip(shown, boxes, means, corners, sizes, strict=True):
         ax.annotate(
             name,
             tuple((box.low + box.high) / 2),
-            xytext=tuple(low + size / 2 - mean),
+            xytext=tuple(low + room / 2 - mean),
             textcoords="offset points",
             ha="center",
             va="center",
-            fontsize=_FONT,
+            fontsize=size,
             parse_math=False,
         ).set_in_layout(False)
 
@@ -161,7 +180,7 @@ def _name_points(ax: Axes, names: list[str], handles: list[Any], boxes: list[Box
 def concept_scores(scores: ConceptScores, concepts: Sequence[str], ax: Axes | None = None, *, most: int = 2000) -> Axes:
     """Draw the scores of two or three concepts against each other, a mark a picture, by class.
 
-    The correlation, over all rows, stands in the title. Rows without a label, and classes beyond the seven most
+    The correlation, over all rows, stands in the title. Rows without a label, and classes beyond the eight most
     frequent, are grey.
 
     Args:
@@ -195,16 +214,29 @@ def concept_scores(scores: ConceptScores, concepts: Sequence[str], ax: Axes | No
     names = [style.label(scores.concepts[j], style.LONGEST if len(index) == 2 else _ALONG_EDGE) for j in index]
     handles, classes = _scatter(ax, scores, index, most)
     for name, axis in zip(names, "xyz", strict=False):
-        getattr(ax, f"set_{axis}label")(name, fontsize=_FONT + 1, parse_math=False)
-    ax.tick_params(labelsize=_FONT - 1)
+        getattr(ax, f"set_{axis}label")(f"{name} (score)", fontsize=font(_FONT + 1), parse_math=False)
+    ax.tick_params(labelsize=font(_FONT - 1))
+    title = _correlations(scores.scores[:, index], names)
+    write_title(ax, title, font(_TITLE))  # so that there is room for it
     if len(index) == 2:
         style.plain_frame(ax)
-    if classes:
-        legend_beside(ax, handles, classes, new, markerscale=1.5)
-    if new:
-        settle(ax)
-    write_title(ax, _correlations(scores.scores[:, index], names))
+    if new and classes:
+        legend_beside(ax, handles, classes, new, font(_FONT), markerscale=1.5)
+    make_room(ax)
+    if len(index) == 2:
+        _few_ticks(ax)
+        _cut_labels(ax, names)
+    if not new and classes:
+        legend_beside(ax, handles, classes, new, font(_FONT - 1), markerscale=2.0)
+    write_title(ax, title, font(_TITLE), lines=1 + ax.get_title(loc="left").count("\n"))
     return ax
+
+
+def _cut_labels(ax: Axes, names: Sequence[str]) -> None:
+    """Names of concepts as long as their sides."""
+    size = font(_FONT + 1)
+    for axis, name, room in zip((ax.xaxis, ax.yaxis), names, style.size_in_points(ax), strict=True):
+        axis.label.set_text(f"{style.shortened(name, room - drawn_width(' (score)', size), size)} (score)")
 
 
 def _score_axes(dimensions: int) -> Axes:
@@ -212,7 +244,7 @@ def _score_axes(dimensions: int) -> Axes:
 
     if dimensions == 2:
         return style.new_axes(5.2, 4.2)
-    figure = plt.figure(figsize=(6.0, 5.0), layout="constrained")
+    figure = plt.figure(figsize=(6.0 * scale(), 5.0 * scale()), layout="constrained")
     axes: Any = figure.add_subplot(projection="3d")
     axes.set_box_aspect(None, zoom=0.92)  # long names along the edges stay inside
     return cast("Axes", axes)
@@ -230,7 +262,8 @@ def _scatter(ax: Axes, scores: ConceptScores, index: list[int], most: int) -> tu
         ("other classes", other, "o"),
         ("without a label", np.array([label is None for label in labels[rows]]), "d"),
     ]
-    size = float(np.clip(16000 / len(rows), 9, 36))
+    width, height = style.size_in_points(ax)
+    size = float(np.clip(0.24 * width * height / len(rows), 4, 36 * scale()))
     handles, names = [], []
 
     def draw(name: str, here: Any, marker: str, colour: str) -> None:
@@ -260,103 +293,3 @@ def _correlations(columns: np.ndarray, names: list[str]) -> str:
         return f"correlation {said[0]}"
     each = [f"{names[j]} and {names[l]} {value}" for (j, l), value in zip(pairs, said, strict=True)]
     return f"correlation: {', '.join(each)}"
-
-
-def group_accuracy(results: Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
-    """Draw the accuracy of one model or several, such as before and after an edit: over all rows, then by group.
-
-    Without groups the classes take their place. Of more than twenty, those with the lowest accuracy in the first
-    result are shown.
-
-    Args:
-        results: what :func:`choqolate.evaluate` measured, by name.
-        ax: where to draw; by default a new figure.
-
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
-    >>> from choqolate import ConceptScores, evaluate, fit_scores
-    >>> scores = np.random.default_rng(0).random((40, 3))
-    >>> table = ConceptScores(scores, ["sea", "bill", "feet"], labels=["gull", "wren"] * 20)
-    >>> model = fit_scores(table, n_nodes=4, epochs=2)
-    >>> ax = group_accuracy({"all rows": evaluate(model, table, "all")})
-    >>> [name.get_text() for name in ax.get_yticklabels()]
-    ['all  (40 rows)', 'gull  (20 rows)', 'wren  (20 rows)']
-    """
-    if not results:
-        raise ChoqolateError("expected at least one result, got none")
-    grouped = all(result.group_accuracy for result in results.values())
-    kind = "group" if grouped else "class"
-    shares = [getattr(result, f"{kind}_accuracy") for result in results.values()]
-    counts = [getattr(result, f"{kind}_rows") for result in results.values()]
-    groups = list(dict.fromkeys(name for share in shares for name in share))
-    note = ""
-    if len(groups) > _MOST_GROUPS:
-        note = f"the {_MOST_GROUPS} lowest of {len(groups)} {kind}{'es' if kind == 'class' else 's'}"
-        groups = sorted(groups, key=lambda name: shares[0].get(name, 2.0))[:_MOST_GROUPS]
-    rows = [result.rows for result in results.values()]
-    names = [_with_rows("all", rows), *(_with_rows(name, [c[name] for c in counts if name in c]) for name in groups)]
-    new = ax is None
-    if ax is None:
-        ax = style.new_axes(6.4, 0.6 + 0.2 * len(results) + 0.17 * len(names) * (len(results) + 0.6))
-    ax.set_yticks(range(len(names)), names, fontsize=_FONT, parse_math=False)
-    ax.set_xlabel("accuracy (%)" + (f", {note}" if note else ""), fontsize=_FONT)
-    if new:
-        settle(ax)
-    _dress_groups(ax, len(names))
-    handles = []
-    for place, (result, share) in enumerate(zip(results.values(), shares, strict=True)):
-        worst = min(share, key=lambda name: share[name], default=None)
-        values = [result.accuracy, *(share.get(name, np.nan) for name in groups)]
-        marked = [False, *(name == worst and len(share) > 1 for name in groups)]
-        handles.append(_bars(ax, values, marked, place, len(results)))
-    if len(results) > 1:
-        width, _ = style.size_in_points(ax)
-        entries = [drawn_width(style.label(name), _FONT) + 5 * _FONT for name in results]  # with their patches
-        columns = len(entries) if sum(entries) <= width else max(int(width // max(entries)), 1)
-        where: dict[str, Any] = dict(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=columns)
-        name_handles(ax, handles, list(map(str, results)), fontsize=_FONT, frameon=False, **where)
-    return ax
-
-
-def _with_rows(name: str, rows: list[int]) -> str:
-    """A group's name with its number of rows; with several numbers if the results differ."""
-    numbers = " / ".join(f"{count:,}" for count in dict.fromkeys(rows))
-    return f"{style.label(name)}  ({numbers} row{'s' * (numbers != '1')})"
-
-
-def _bars(ax: Axes, values: list[float], marked: list[bool], place: int, count: int) -> Any:
-    """Bars of one result, with their numbers; the worst group's is bold."""
-    height = 0.8 / count
-    y = np.arange(len(values)) - 0.4 + (place + 0.5) * height
-    colour = (style.OTHER, style.MAIN)[place] if count == 2 else style.colour_of(place)
-    hatch = _HATCHES[(count - 1 - place) % len(_HATCHES)]
-    percent = 100 * np.array(values)
-    bars = ax.barh(y, np.nan_to_num(percent), 0.88 * height, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
-    _, points = style.size_in_points(ax)
-    font = min(_FONT - 1.5, points / len(values) * height)
-    for at, value, worst in zip(y, percent, marked, strict=True):
-        if not np.isnan(value) and (worst or font >= _SMALLEST):
-            ax.annotate(
-                f"{value:.1f}" + "  worst" * worst,
-                (value, at),
-                xytext=(3, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=max(font, _SMALLEST),
-                fontweight="bold" if worst else "normal",
-            ).set_in_layout(False)
-    return bars
-
-
-def _dress_groups(ax: Axes, rows: int) -> None:
-    """Limits that leave room for the numbers, and a line below the first row."""
-    ax.set_ylim(rows - 0.5, -0.5)
-    width, _ = style.size_in_points(ax)
-    written = 1.2 * drawn_width("100.0  worst", _FONT - 1.5)  # bold letters are wider
-    ax.set_xlim(0, 100 * width / max(width - written, width / 2))
-    ax.set_xticks(range(0, 101, 20))
-    ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=_FONT - 1)
-    ax.axhline(0.5, color=style.FRAME, linewidth=0.8)
-    style.plain_frame(ax)
-    ax.spines["bottom"].set_bounds(0, 100)

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from choqolate.plots.style import POINTS, label
+from choqolate.plots.placing import LINE, wrapped
+from choqolate.plots.room import area_size, make_room
+from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
 from choqolate.redundancy import Redundancy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
-_LARGEST, _SMALLEST = 10.0, 5.0  # points: fonts of labels
-_LINE = 1.25  # height of a line of text, in font sizes
-_LETTER = 0.6  # width of a letter, in font sizes
+_LARGEST = 10.0  # points: names
 _WIDEST = 24.0  # inches of a new figure: beyond this, names are left out
+_NAMES = 0.3  # share of given axes that names may take
 _WRITTEN = 12  # concepts up to which the numbers stand in the cells
 
 
@@ -41,18 +42,42 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     names = [label(redundancy.concepts[j]) for j in order]
     new = ax is None
     if ax is None:
-        ax = _new_axes(len(names))
-    extent = ax.get_window_extent()
-    side = min(extent.width, extent.height) / ax.figure.dpi * POINTS
+        ax = _new_axes(names)
+        side = size_in_points(ax)[0]
+    else:
+        names, side = _fitted(ax, names)
     _draw_cells(ax, matrix, side)
     _write_names(ax, names, side)
     title = f"{len(names):,} concept{'s'[: len(names) - 1]}"
-    title += "" if math.isnan(redundancy.mean) else f", mean correlation {redundancy.mean:.2f}"
+    title += "" if math.isnan(redundancy.mean) else f", mean correlation {_number(redundancy.mean)}"
     title += ", grey: constant" if redundancy.constant else ""
-    ax.set_title(title, fontsize=max(min(side / (len(title) * _LETTER), side / 40 + 4, 20), 8))
+    size = font(min(max(side / scale() / 40 + 4, 8.0), 12.0))
+    ax.set_title(wrapped(title, side + 8 * size, size), fontsize=size)
     if new:
         _fit_figure(ax)
+    else:
+        make_room(ax)
     return ax
+
+
+def _number(value: float) -> str:
+    """With a true minus sign."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _fitted(ax: Axes, names: list[str]) -> tuple[list[str], float]:
+    """For given axes: names that take at most a part of their area, and the side in points that is left for cells."""
+    width, height = area_size(ax)
+    size = _font(min(width, height) / len(names))
+    names = [shortened(name, _NAMES * min(width, height), size) for name in names]
+    beside = widest(names, size) + 8
+    own = min(size_in_points(ax))
+    return names, max(min(own, width - beside - _bar_width(), height - beside - 2 * LINE * font(10)), own / 4)
+
+
+def _bar_width() -> float:
+    """Points that the colour bar takes, with its numbers and its name."""
+    return 24 + 5 * font(8)
 
 
 def _draw_cells(ax: Axes, matrix: np.ndarray, side: float) -> None:
@@ -62,38 +87,48 @@ def _draw_cells(ax: Axes, matrix: np.ndarray, side: float) -> None:
     colours = matplotlib.colormaps["RdBu_r"].with_extremes(bad="0.8")
     image = ax.imshow(matrix, cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
     beside = ax.inset_axes((1 + 8 / side, 0, max(10 / side, 0.012), 1))
-    font = min(max(side / 40, 8.0), 14.0)
-    bar = ax.figure.colorbar(image, cax=beside, ticks=[-1, -0.5, 0, 0.5, 1])
-    bar.set_label("correlation", fontsize=font)
-    bar.ax.tick_params(labelsize=font)
+    size = font(min(max(side / scale() / 40, 8.0), 10.0))
+    ticks = [-1, -0.5, 0, 0.5, 1] if side > 12 * size else [-1, 0, 1]
+    bar = ax.figure.colorbar(image, cax=beside, ticks=ticks)
+    bar.set_label("correlation", fontsize=size)
+    bar.ax.tick_params(labelsize=size)
     bar.outline.set_visible(False)
-    if len(matrix) > _WRITTEN:
+    size = min(font(_LARGEST), side / len(matrix) / 3.0)
+    if len(matrix) > _WRITTEN or size < LEAST:
         return
     for (row, column), value in np.ndenumerate(matrix):
         if not np.isnan(value):
             colour = "white" if abs(value) > 0.6 else "black"
-            size = min(_LARGEST, side / len(matrix) / 3.5)
             ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=size)
 
 
 def _write_names(ax: Axes, names: list[str], side: float) -> None:
     """As many names as fit beside the cells; ``side`` is the height of them all in points."""
     cell = side / len(names)
-    font = min(max(cell / _LINE, _SMALLEST), _LARGEST)
-    step = math.ceil(font * _LINE / cell - 1e-6)
+    size = _font(cell)
+    step = math.ceil(size * LINE / cell - 1e-6)
     shown = range(0, len(names), step)
     # A name may hold dollar signs, which are no formula.
-    ax.set_xticks(shown, [names[j] for j in shown], rotation=90, fontsize=font, parse_math=False)
-    ax.set_yticks(shown, [names[j] for j in shown], fontsize=font, parse_math=False)
+    ax.set_xticks(shown, [names[j] for j in shown], rotation=90, fontsize=size, parse_math=False)
+    ax.set_yticks(shown, [names[j] for j in shown], fontsize=size, parse_math=False)
     ax.tick_params(length=0 if step == 1 else 2)
     ax.spines[:].set_visible(False)
 
 
-def _new_axes(count: int) -> Axes:
+def _font(cell: float) -> float:
+    """Points of names beside cells of so many points."""
+    return min(max(cell / LINE, LEAST), font(_LARGEST))
+
+
+def _new_axes(names: list[str]) -> Axes:
     """Square axes in a figure of its own, the larger the more concepts there are."""
     import matplotlib.pyplot as plt
 
-    side = min(max(count * min(max(1.3 / math.sqrt(count), 0.1), 0.6), 2.4), _WIDEST)  # inches
+    count = len(names)
+    wanted = max(count * min(max(1.3 / math.sqrt(count), 0.1), 0.6), 2.4) * POINTS * scale()
+    most = _WIDEST * POINTS * scale()
+    beside = widest(names, _font(min(wanted, most) / count)) + 24
+    side = min(wanted, most - beside - _bar_width()) / POINTS
     _, ax = plt.subplots(figsize=(side, side))
     ax.set_position((0, 0, 1, 1))
     return ax

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.plots.style import SOFT, colour_of, label, shortened, widest
-from choqolate.plots.words import as_canvas, full_axes
+from choqolate.plots.room import as_canvas, full_axes
+from choqolate.plots.style import LEAST, SOFT, colour_of, drawn_width, font, label, scale, shortened, widest
+from choqolate.plots.words import node_name
 from choqolate.validation import check_number, listed
 
 if TYPE_CHECKING:
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
     from choqolate.explain import ModelExplanation
 
-_FONT, _SMALLEST = 8.0, 6.0  # points
+_FONT, _NOTE = 8.0, 7.0  # points, see style.font
 _LONGEST = 48  # letters of a node's name
 _THIN = 0.01  # share of a class below which a ribbon is left out
 _SWEEPS = 8  # of the search for an order with few crossings
 _BLOCK = 9.0  # points: width of the blocks that ribbons connect
 _APART = 0.35  # lines between blocks
+_NODES, _CLASSES = 0.47, 0.3  # share of the width that names of nodes and of classes may take
 
 
 def class_flow(
@@ -36,7 +38,7 @@ def class_flow(
 
     A block is as high as all that flows from the node, or to the class. Of baselines the size of the weights counts;
     ribbons of weights below zero are hatched. Ribbons of less than one per cent of their class are left out. Nodes and
-    classes are ordered so that few ribbons cross.
+    classes are ordered so that few ribbons cross. Wide ribbons say which share of their class they are.
 
     Args:
         explanation: of a whole model.
@@ -49,44 +51,56 @@ def class_flow(
     >>> from choqolate.explain import ModelExplanation
     >>> W, V = np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([[0.2, 0.8], [0.6, 0.4]])
     >>> birds = ModelExplanation(W, V, ("sea", "crest"), ("landbird", "waterbird"), ("sea", "crest"))
-    >>> sorted(text.get_text() for text in class_flow(birds).texts)
-    ['landbird', 'node 0: sea', 'node 1: crest', 'waterbird']
+    >>> [text.get_text() for text in class_flow(birds).texts]
+    ['node 0: sea', 'node 1: crest', 'waterbird', 'landbird', '60 %', '40 %', '20 %', '80 %']
     """
     chosen = _choose_classes(explanation, most_classes, classes)
     values = explanation.class_attributions[chosen]  # (C, N)
     node_order, class_order = _few_crossings(np.abs(values))
     values = values[np.ix_(class_order, node_order)]
     chosen = [chosen[place] for place in class_order]
-    left = [_node_name(explanation, node) for node in node_order]
+    left = [label(node_name(explanation, node), _LONGEST) for node in node_order]
     right = [label(explanation.classes[index]) for index in chosen]
-    hidden = len(explanation.classes) - len(chosen)
-    notes = ["hatched: against the class"] * bool((values < 0).any())
-    notes += [f"{hidden:,} more class{'es' * (hidden > 1)} not shown"] * bool(hidden)
+    notes = _notes(values, len(explanation.classes) - len(chosen))
+    size = font(_FONT)
     if ax is None:
-        ax = full_axes(240 + widest(left, _FONT) + widest(right, _FONT), 15.0 * max(len(left), len(right), 8) + 30)
+        lines = 15 * max(len(left), len(right), 8) + 30
+        ax = full_axes(240 * scale() + widest(left, size) + widest(right, size), lines * scale())
     width, height = as_canvas(ax)
-    left = [shortened(name, 0.47 * width, _FONT) for name in left]
-    right = [shortened(name, 0.3 * width, _FONT) for name in right]
-    x = widest(left, _FONT) + 4, width - widest(right, _FONT) - 4  # outer sides of the blocks
-    room = height - (12 if notes else 0)
-    font = min(_FONT, max(_SMALLEST, room / max(len(left), len(right)) / 1.2))
+    if widest(left, size) > _NODES * width:
+        left = [label(node_name(explanation, node, short=True), _LONGEST) for node in node_order]
+    left = [shortened(name, _NODES * width, size) for name in left]
+    right = [shortened(name, _CLASSES * width, size) for name in right]
+    x = widest(left, size) + 4, width - widest(right, size) - 4  # outer sides of the blocks
+    room = height - (1.7 * font(_NOTE) if notes else 0)
+    size = min(size, max(LEAST, room / max(len(left), len(right)) / 1.2))
     sizes = np.abs(values).sum(0), np.abs(values).sum(1)
-    scale, line = _common_scale(sizes, room, 1.25 * font)
-    starts, ends = (_stack(size * scale, room, line) for size in sizes)
-    _draw_blocks(ax, x[0], starts, sizes[0] * scale, [colour_of(node) for node in node_order])
-    _draw_blocks(ax, x[1] - _BLOCK, ends, sizes[1] * scale, [SOFT] * len(right))
-    _write_names(ax, x[0] - 4, starts + sizes[0] * scale / 2, left, font, "right")
-    _write_names(ax, x[1] + 4, ends + sizes[1] * scale / 2, right, font, "left")
-    for node, index, ribbon in _ribbons(values, scale, (x[0] + _BLOCK, x[1] - _BLOCK), starts, ends):
+    per_unit, line = _common_scale(sizes, room, 1.25 * size)
+    starts, ends = (_stack(total * per_unit, room, line) for total in sizes)
+    _draw_blocks(ax, x[0], starts, sizes[0] * per_unit, [colour_of(node) for node in node_order])
+    _draw_blocks(ax, x[1] - _BLOCK, ends, sizes[1] * per_unit, [SOFT] * len(right))
+    _write_names(ax, x[0] - 4, starts + sizes[0] * per_unit / 2, left, size, "right")
+    _write_names(ax, x[1] + 4, ends + sizes[1] * per_unit / 2, right, size, "left")
+    inner = (x[0] + _BLOCK, x[1] - _BLOCK)
+    for node, index, ribbon in _ribbons(values, per_unit, inner, starts, ends):
         _draw_ribbon(ax, ribbon, node_order[node], chosen[index], against=values[index, node] < 0)
+        _write_share(ax, ribbon, abs(values[index, node]) / sizes[1][index])
     if notes:
-        ax.text(width / 2, height, "; ".join(notes), fontsize=7, color=SOFT, ha="center", va="bottom")
+        said = shortened("; ".join(notes), width, font(_NOTE))
+        ax.text(width / 2, height, said, fontsize=font(_NOTE), color=SOFT, ha="center", va="bottom")
     return ax
 
 
-def _node_name(explanation: ModelExplanation, node: int) -> str:
-    name = explanation.nodes[node]
-    return label(name if explanation.one_layer else f"node {node}: {name}", _LONGEST)
+def _notes(values: np.ndarray, hidden: int) -> list[str]:
+    notes = ["hatched: against the class"] * bool((values < 0).any())
+    return notes + [f"{hidden:,} more class{'es' * (hidden > 1)} not shown"] * bool(hidden)
+
+
+def _write_share(ax: Axes, ribbon: np.ndarray, share: float) -> None:
+    """Per cent of its class, at the end of a ribbon that is wide enough for it."""
+    size, text = font(_NOTE), f"{100 * share:.0f} %"
+    if ribbon[4, 1] - ribbon[3, 1] >= 1.3 * size and ribbon[3, 0] - ribbon[0, 0] >= 3 * drawn_width(text, size):
+        ax.text(ribbon[3, 0] - 3, ribbon[3:5, 1].mean(), text, fontsize=size, ha="right", va="center_baseline")
 
 
 def _choose_classes(explanation: ModelExplanation, most: int, wanted: Iterable[str] | None) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.plots.style import HINTED, label, text_size
+from choqolate.plots.style import HINTED, label, shortened, text_size
 from choqolate.validation import check_number
 
 SMALLEST, LARGEST = 5.0, 96.0  # points: fonts of words
@@ -57,8 +57,8 @@ def place_words(
     which all words fit. Words stay level, never touch, and lie inside of the box. The same words always lie the same.
 
     Left out are words with the value zero, words beyond the ``most`` largest, and those whose share is so small that
-    they would be written smaller than ``smallest``. In a box that does not even hold the leading words at that size,
-    those that find no room are left out.
+    they would be written smaller than ``smallest``. Words that are wider than the box even at that size end in "…"; in
+    a box that does not hold all leading words of the same value, those that find no room are left out.
 
     Args:
         words: names and values; of values below zero the size counts.
@@ -82,7 +82,8 @@ def place_words(
     )[:most]
     if not ranked:
         return []
-    texts = [label(words[index][0]) for index in ranked]
+    longest = width - _BESIDE * smallest
+    texts = [shortened(label(words[index][0]), longest, smallest) for index in ranked]
     values = np.abs([float(words[index][1]) for index in ranked])
     ratios = np.sqrt(values / values[0])
     lines = np.array([text_size(text) for text in texts])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, settle, wrapped, write_title
-from choqolate.plots.style import drawn_width
+from choqolate.plots.falls import FONT, GAP, STILL, Fall, decimals_of, draw_fall, fit_falls, write_names
+from choqolate.plots.images import draw_picture, picture_size, read_pixels
+from choqolate.plots.placing import LINE, TITLE_PAD, wrapped, write_title
+from choqolate.plots.room import area_size, fill_area, make_room
+from choqolate.plots.style import drawn_width, font, scale, shortened
 from choqolate.validation import check_number
 
 if TYPE_CHECKING:
@@ -21,28 +22,18 @@ if TYPE_CHECKING:
     from choqolate.explain.change import LocalChange
     from choqolate.explain.local import Attribution
 
-_FONT = 9.0  # points: names and numbers
-_TITLE = 10.0
-_BAR = 0.62  # height of a bar, in rows
+_TITLE = 10.0  # points, see style.font
 _ROW = 0.27  # inches
-_GAP = 5.0  # points between a bar and its number, a name and its bars
 _PICTURE = 2.0  # inches: widest picture
 _SIDE = 140.0  # points that bars should have, before the picture gets more than a little
+_NARROW = 360.0  # points of a width below which the picture stands above the bars, and before above after
+_STRIP = 0.3  # of the height, for a picture above the bars
+_NAMES = 0.45  # of the width, for names in given axes
+_BARS = 120.0  # points that bars and numbers should have in given axes
+_SMALLER = 0.8  # letters where before stands above after
+_LOWEST = 1.15  # font sizes: a row in given axes
 _WORTH = 1e-3  # of the largest contribution: below it none has a bar of its own
-_STILL = 1e-12  # a contribution this small is rounding
-
-
-class _Fall(NamedTuple):
-    """What a waterfall shows: contributions in rows between two numbers."""
-
-    start: float
-    values: np.ndarray
-    end: float
-
-    @property
-    def levels(self) -> np.ndarray:
-        """The number before the first row and after each."""
-        return self.start + np.concatenate([[0.0], np.cumsum(self.values)])
+_BASELINES = {"mean": "mean picture", "zero": "all at zero"}
 
 
 def waterfall(
@@ -72,22 +63,33 @@ def waterfall(
     check_number("most", most, minimum=1, whole=True)
     _check_row(row, len(attribution))
     values, levels = np.asarray(attribution.values[row]), attribution.levels[row]
-    shown, others = _choose(np.abs(values), most)
-    names = _names(attribution.names, levels, shown, others)
-    fall = _fall(attribution, row, shown, others)
-    pixels = None if image is None else _pixels(image)
-    new = ax is None
+    pixels = None if image is None else read_pixels(image)
+    longest = math.inf
+    title = attribution.subjects[row] + (f" (row {row})" if len(attribution) > 1 and pixels is None else "")
+    header = 2 * LINE * font(_TITLE) + TITLE_PAD
     if ax is None:
-        beside = 0.0 if pixels is None else _PICTURE
-        ax = style.new_axes(5.6 + beside, _height(len(names)))
-    if pixels is not None:
-        _draw_beside(ax, pixels, _widest(names))
-    _write_names(ax, names)
-    _draw(ax, fall)
-    if new:
-        settle(ax)
-    _fit([ax], [fall])
-    write_title(ax, attribution.subjects[row], _TITLE)
+        shown, others = _choose(np.abs(values), most)
+        rows = len(_names(attribution, levels, shown, others))
+        ax = style.new_axes(5.6 + (0.0 if pixels is None else _PICTURE), _height(rows))
+        width, height = area_size(ax)
+    else:
+        width, height = area_size(ax)
+        above = pixels is not None and width < _NARROW * scale()
+        if above:
+            header = max(header, _STRIP * height)
+        elif drawn_width(title, font(_TITLE)) <= width:
+            header = LINE * font(_TITLE) + TITLE_PAD
+        longest = _longest(width if pixels is None or above else 0.8 * width)
+        shown, others = _choose(np.abs(values), _fitting(height - header - _axis_height(), most))
+    names = _names(attribution, levels, shown, others, longest)
+    fall = _fall(attribution, row, shown, others)
+    decimals = decimals_of([fall], 2 if width < _NARROW * scale() else 3)
+    write_names(ax, names)
+    draw_fall(ax, fall, decimals)
+    ax.set_xlabel(_quantity(attribution.subjects[row]), loc="left", fontsize=font(FONT - 1), color=style.SOFT)
+    _write_top(ax, title, pixels, names, header)
+    make_room(ax)
+    fit_falls([ax], [fall], decimals)
     return ax
 
 
@@ -117,29 +119,60 @@ def waterfall_change(
     >>> [side.get_title(loc="left") for side in ax.child_axes]
     ['before: 0', 'after: 0']
     """
+    from matplotlib import rc_context, rcParams
+
     check_number("most", most, minimum=1, whole=True)
     _check_row(row, len(change))
     before, after = change.before.take([row]), change.after.take([row])
     pair = [before.classes[r] for r in before.ranking[0, :2]]
     sides = [before.contrast(*pair), after.contrast(*pair)]
-    shown, others = _choose(np.maximum(*(np.abs(side.values[0]) for side in sides)), most)
-    names = _names(sides[0].names, sides[0].levels[0], shown, others)
-    falls = [_fall(side, 0, shown, others) for side in sides]
+    sizes = np.maximum(*(np.abs(side.values[0]) for side in sides))
     titles = [f"{when}: {side.predicted[0]}" for when, side in (("before", before), ("after", after))]
-    pixels = None if image is None else _pixels(image)
+    pixels = None if image is None else read_pixels(image)
+    new = ax is None
     if ax is None:
-        ax = style.new_axes(8.2 + (0.0 if pixels is None else _PICTURE), _height(len(names)) + 0.4)
-        settle(ax)
+        rows = len(_names(sides[0], sides[0].levels[0], *_choose(sizes, most)))
+        ax = style.new_axes(8.2 + (0.0 if pixels is None else _PICTURE), _height(rows) + 0.4)
     ax.set_axis_off()
-    _write_subject(ax, f"{sides[0].subjects[0]}: the lead of its score")
-    left, right = _split(ax, pixels, _widest(names))
-    _write_names(left, names)
-    _write_names(right, [""] * len(names))
-    for side, fall, title in zip((left, right), falls, titles, strict=True):
-        _draw(side, fall, gone=(falls[0].values != 0) & (fall.values == 0))
-        write_title(side, title, _TITLE, lines=1)
-    _fit([left, right], falls)
+    fill_area(ax, top=True)
+    width, height = style.size_in_points(ax)
+    stacked = width < _NARROW * scale()
+    with rc_context({"font.size": rcParams["font.size"] * (_SMALLER if stacked else 1.0)}):
+        left, header = _write_header(ax, sides[0].subjects[0], pixels, stacked)
+        room = _Room(left, width, height - header, stacked)
+        shown, others = _choose(sizes, most if new else _fitting(room.each, most))
+        longest = math.inf if new else _longest(room.width)
+        names = _names(sides[0], sides[0].levels[0], shown, others, longest)
+        falls = [_fall(side, 0, shown, others) for side in sides]
+        decimals = decimals_of(falls, 2 if stacked else 3)
+        panels = _split(ax, room, _widest(names))
+        for panel, fall, title in zip(panels, falls, titles, strict=True):
+            write_names(panel, names if stacked or panel is panels[0] else [""] * len(names))
+            draw_fall(panel, fall, decimals, gone=(falls[0].values != 0) & (fall.values == 0))
+            write_title(panel, title, font(_TITLE), lines=1, left=_beside(names) if stacked else 0.0)
+        fit_falls(panels, falls, decimals)
+    if stacked:  # both have the same scale
+        panels[0].tick_params(axis="x", labelbottom=False)
     return ax
+
+
+def _write_top(ax: Axes, title: str, pixels: np.ndarray | None, names: list[str], header: float) -> None:
+    """Title and picture: the picture at the left of the names, in narrow axes above them, the title at its right."""
+    width, height = area_size(ax)
+    beside = _beside(names)
+    if pixels is None:
+        begin, across, lines = beside, width, 2
+    elif width < _NARROW * scale():
+        picture = picture_size(pixels, 0.4 * width, header)
+        draw_picture(ax, pixels, -beside, TITLE_PAD, picture)
+        begin, across = beside - picture[0] - GAP, width - picture[0] - GAP
+        lines = max(int(header / LINE / font(_TITLE)), 2)
+    else:
+        side = _picture_width(width, width - beside - _SIDE * scale())
+        picture = picture_size(pixels, side, height - header - _axis_height())
+        draw_picture(ax, pixels, -_widest(names) - picture[0], -picture[1], picture)
+        begin, across, lines = 0.0, width - _widest(names) - picture[0], 2
+    write_title(ax, title, font(_TITLE), lines, left=begin, width=across)
 
 
 def _check_row(row: int, rows: int) -> None:
@@ -151,186 +184,128 @@ def _check_row(row: int, rows: int) -> None:
 def _choose(sizes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the largest contributions, which are worth a bar, and of the others that are not zero."""
     order = np.argsort(-sizes, kind="stable")
-    order = order[sizes[order] > _STILL]
+    order = order[sizes[order] > STILL]
     count = min(int((sizes > _WORTH * sizes.max(initial=0.0)).sum()), most)
     if count == len(order) - 1 < most:
         count += 1  # a single other one takes no more room with its name
     return order[:count], order[count:]
 
 
-def _fall(attribution: Attribution, row: int, shown: np.ndarray, others: np.ndarray) -> _Fall:
+def _fall(attribution: Attribution, row: int, shown: np.ndarray, others: np.ndarray) -> Fall:
     values = np.asarray(attribution.values[row], dtype=np.float64)
-    values = np.where(np.abs(values) > _STILL, values, 0.0)
+    values = np.where(np.abs(values) > STILL, values, 0.0)
     rest = [values[others].sum()] if len(others) or not len(shown) else []
-    return _Fall(float(attribution.start[row]), np.append(values[shown], rest), float(attribution.end[row]))
+    return Fall(float(attribution.start[row]), np.append(values[shown], rest), float(attribution.end[row]))
 
 
-def _names(names: Sequence[str], levels: np.ndarray, shown: np.ndarray, others: np.ndarray) -> list[str]:
-    """A name for each row, the first and the last included."""
-    lines = [f"{style.label(names[j])}  {levels[j]:.2f}" for j in shown]
+def _names(
+    attribution: Attribution, levels: np.ndarray, shown: np.ndarray, others: np.ndarray, longest: float = math.inf
+) -> list[str]:
+    """A name of at most so many points for each row, the first and the last included."""
+    size = font(FONT)
+    lines = []
+    for j in shown:
+        level = f"  {levels[j]:.2f}"
+        lines.append(shortened(style.label(attribution.names[j]), longest - drawn_width(level, size), size) + level)
     if len(others):
         lines.append(f"{len(others)} other{'s' * (len(others) != 1)}")
-    return ["baseline", *(lines or ["nothing contributes"]), "this picture"]
+    first = _BASELINES.get(attribution.baseline, attribution.baseline or "baseline")
+    return [first, *(lines or ["nothing contributes"]), "this picture"]
 
 
-def _write_names(ax: Axes, names: list[str]) -> None:
-    ax.set_yticks(range(len(names)), names, fontsize=_FONT, parse_math=False)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0, pad=_GAP)
-    ax.tick_params(axis="x", labelsize=_FONT - 1, colors=style.SOFT)
-    style.plain_frame(ax, ["bottom"])
-    for name in (ax.get_yticklabels()[0], ax.get_yticklabels()[-1]):
-        name.set_color(style.SOFT)
+def _quantity(subject: str) -> str:
+    """What the axis measures, by what the number is of."""
+    return next((word for word in ("score", "value") if subject.startswith(f"{word} of ")), "lead")
 
 
-def _draw(ax: Axes, fall: _Fall, gone: np.ndarray | None = None) -> None:
-    """Bars with their numbers, the two ends, and lines from each row to the next."""
-    rows, levels = np.arange(len(fall.values)) + 1, fall.levels
-    for forward, colour, hatch in ((True, style.MAIN, None), (False, style.OTHER, "/////")):
-        some = (fall.values != 0) & ((fall.values > 0) == forward)
-        ax.barh(
-            rows[some],
-            fall.values[some],
-            _BAR,
-            left=levels[:-1][some],
-            color=colour,
-            hatch=hatch,
-            edgecolor="white",
-            linewidth=0,
-        )
-    half = np.array([0.0, *(_BAR / 2 * (fall.values != 0)), 0.0])
-    above, below = np.arange(len(levels)) + half[:-1], np.arange(len(levels)) + 1 - half[1:]
-    ax.vlines(levels, above, below, color=style.SOFT, linewidth=0.8, zorder=1)
-    ends = [fall.start, fall.end]
-    ax.plot(ends, [0, len(levels)], "o", color=style.SOFT, markersize=5, linestyle="none")
-    for row, (value, (x, text, side)) in enumerate(zip([0, *fall.values, 0], _numbers(fall, gone), strict=True)):
-        align, colour = ("left" if side > 0 else "right"), ("black" if value else style.SOFT)
-        place: dict[str, Any] = dict(
-            xytext=(side * _GAP, 0), textcoords="offset points", ha=align, va="center", annotation_clip=False
-        )
-        ax.annotate(text, (x, row), fontsize=_FONT - 1, color=colour, **place).set_in_layout(False)
+def _longest(width: float) -> float:
+    """Points that names may take of a width, so that bars and numbers have enough."""
+    return min(max(width - _BARS * scale(), 0.25 * width), _NAMES * width)
 
 
-def _numbers(fall: _Fall, gone: np.ndarray | None = None) -> list[tuple[float, str, int]]:
-    """Where a number stands beside a bar or an end, the number, and on which side."""
-    largest = max(np.abs(fall.values).max(initial=0.0), abs(fall.start), abs(fall.end))
-    digits = 3 if largest == 0 else min(max(2 - math.floor(math.log10(largest)), 0), 9)
-    lines = [(fall.start, _signed(fall.start, digits), 1)]
-    for row, (value, level) in enumerate(zip(fall.values, fall.levels[1:], strict=True)):
-        text = _signed(value, digits, plus=True) if value else "0"
-        lines.append((float(level), "gone" if gone is not None and gone[row] else text, -1 if value < 0 else 1))
-    return [*lines, (fall.end, _signed(fall.end, digits), 1)]
+def _fitting(height: float, most: int) -> int:
+    """How many contributions of at most so many have a line in a height in points."""
+    rows = int(height / (_LOWEST * font(FONT)))
+    return max(min(most, rows - 3), 1)  # besides them there are the two ends and the others
 
 
-def _signed(value: float, digits: int, plus: bool = False) -> str:
-    """A number with a true minus sign."""
-    return f"{value:{'+' if plus else ''}.{digits}f}".replace("-", "−")
-
-
-def _fit(sides: Sequence[Axes], falls: list[_Fall]) -> None:
-    """Limits that leave room for the numbers, the same for all that is compared."""
-    from matplotlib.ticker import MaxNLocator
-
-    width = min(style.size_in_points(ax)[0] for ax in sides)
-    levels = np.concatenate([[*fall.levels, fall.end] for fall in falls])
-    low, high = float(levels.min()), float(levels.max())
-    if high - low <= _STILL:
-        low, high = low - 0.5, high + 0.5
-    numbers = [(x, side, drawn_width(text, _FONT - 1) + 2 * _GAP) for f in falls for x, text, side in _numbers(f)]
-    lefts = np.array([(low, _GAP), *((x, need) for x, side, need in numbers if side < 0)])
-    rights = np.array([(high, _GAP), *((x, need) for x, side, need in numbers if side > 0)])
-    # A number at the left and one at the right, with what is between them, must fit into the width: so for all pairs.
-    between = rights[:, 0] - lefts[:, :1]
-    room = width - rights[:, 1] - lefts[:, 1:]
-    scale = max((room[between > 0] / between[between > 0]).min(), width / 4 / (high - low))  # points a unit
-    low, high = (lefts[:, 0] - lefts[:, 1] / scale).min(), (rights[:, 0] + rights[:, 1] / scale).max()
-    for ax in sides:
-        ax.set_xlim(low, high)
-        ax.xaxis.set_major_locator(MaxNLocator(max(int(width / 45), 1), steps=[1, 2, 5, 10]))
-        if low < 0 < high:
-            ax.axvline(0, color=style.FRAME, linewidth=0.8, zorder=0)
+def _axis_height(named: bool = True) -> float:
+    """Points that ticks and the name of the axis take."""
+    return (1 + named) * LINE * font(FONT - 1) + 8
 
 
 def _height(rows: int) -> float:
-    """Inches of a new figure."""
-    return 0.75 + _ROW * rows
+    """Inches of a new figure, before they are scaled."""
+    return 0.9 + _ROW * rows
+
+
+def _beside(names: list[str]) -> float:
+    """Points from the left edge of the names to the axes."""
+    return style.widest(names, font(FONT)) / style.HINTED + GAP
 
 
 def _widest(names: list[str]) -> float:
     """Points that names need at the left."""
-    return max(drawn_width(name, _FONT) for name in names) + 2 * _GAP
+    return style.widest(names, font(FONT)) + 2 * GAP
 
 
 def _picture_width(width: float, left: float) -> float:
     """Points for the picture, of a width in all and of what is left by bars and names."""
-    return min(_PICTURE * style.POINTS, max(left, 0.15 * width))
+    return min(_PICTURE * style.POINTS * scale(), max(left, 0.15 * width))
 
 
-def _draw_beside(ax: Axes, pixels: np.ndarray, names: float) -> None:
-    """Give the left part of the axes to the picture; ``names`` is the width in points between both."""
-    from mpl_toolkits.axes_grid1 import Size, make_axes_locatable  # type: ignore[import-untyped]
+class _Room(NamedTuple):
+    """What two panels with names and titles have for themselves, in points: from ``left`` on, and so high."""
 
+    left: float
+    right: float
+    height: float
+    stacked: bool
+
+    @property
+    def width(self) -> float:
+        """For names and bars."""
+        return self.right - self.left
+
+    @property
+    def each(self) -> float:
+        """Height of one panel."""
+        title = LINE * font(_TITLE) + TITLE_PAD
+        return (self.height - _axis_height(named=False) - title * (1 + self.stacked)) / (1 + self.stacked)
+
+
+def _split(ax: Axes, room: _Room, names: float) -> list[Axes]:
+    """Two axes of one size within the axes, with names at the left: above each other or side by side."""
     width, height = style.size_in_points(ax)
-    side = min(_picture_width(width, width - names - _SIDE), height * pixels.shape[1] / pixels.shape[0])
-    beside = make_axes_locatable(ax).append_axes(
-        "left", Size.Fixed(side / style.POINTS), pad=Size.Fixed(names / style.POINTS)
-    )
-    _draw_picture(beside, pixels)
-    locate: Any = ax.get_axes_locator()
-    ax.apply_aspect(locate(ax, None))  # otherwise the size of the axes is known only when they are drawn
+    x, bottom = room.left + names, _axis_height(named=False)
+    if room.stacked:
+        wide = width - x - GAP
+        corners = [(x, bottom + room.each + LINE * font(_TITLE) + TITLE_PAD), (x, bottom)]
+    else:
+        wide = (width - x - 2 * GAP) / 2
+        corners = [(x, bottom), (x + wide + 2 * GAP, bottom)]
+    return [ax.inset_axes((x / width, y / height, wide / width, room.each / height)) for x, y in corners]
 
 
-def _split(ax: Axes, pixels: np.ndarray | None, names: float) -> tuple[Axes, Axes]:
-    """Two axes within the axes, of one size, with room for names and titles; the picture at the left."""
+def _write_header(ax: Axes, subject: str, pixels: np.ndarray | None, stacked: bool) -> tuple[float, float]:
+    """Title and picture; how many points they take of the width and of the height.
+
+    In narrow axes the picture stands beside the title and takes nothing of the width, otherwise below the title.
+    """
     width, height = style.size_in_points(ax)
-    x = 0.0
-    top, bottom = height - 2 * (LINE * _TITLE + _GAP), 2 * _FONT * LINE
-    if pixels is not None:
-        x = _picture_width(width, width - names - 2 * _SIDE)
-        _draw_picture(ax.inset_axes((0.0, 0.0, x / width, top / height)), pixels)
-    x += min(names, 0.5 * (width - x))
-    each = (width - x - 2 * _GAP) / 2
-    size = (each / width, (top - bottom) / height)
-    left, right = (ax.inset_axes((start / width, bottom / height, *size)) for start in (x, x + each + 2 * _GAP))
-    return left, right
-
-
-def _write_subject(ax: Axes, text: str) -> None:
-    width, _ = style.size_in_points(ax)
-    text = wrapped(text, width, _TITLE, lines=1)
-    ax.text(0, 1, text, transform=ax.transAxes, va="top", fontsize=_TITLE, parse_math=False)
-
-
-def _draw_picture(ax: Axes, pixels: np.ndarray) -> None:
-    ax.imshow(pixels, cmap="gray", interpolation="antialiased")
-    ax.set_anchor("N")
-    ax.set_axis_off()
-
-
-def _pixels(image: Any) -> np.ndarray:
-    """A picture ``(height, width)`` or ``(height, width, 3 or 4)`` from a file, a PIL image or an array."""
-    from PIL.Image import Image
-
-    from choqolate.concepts.images import as_rgb
-
-    if isinstance(image, str | PathLike):
-        return np.asarray(_read(fspath(image)))
-    array = np.asarray(as_rgb(image) if isinstance(image, Image) else image)
-    shape = array.shape
-    if array.dtype.kind not in "biuf" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (3, 4)):
-        raise ChoqolateError(
-            f"expected a picture of shape (height, width) or (height, width, 3), got {array.dtype} of shape {shape}: "
-            "pass a path, a PIL image or such an array"
-        )
-    if not array.size:
-        raise ChoqolateError(f"expected a picture with pixels, got none (shape {shape})")
-    return array.astype(np.float64) if array.dtype.kind == "b" else array
-
-
-def _read(path: str) -> Any:
-    from choqolate.concepts.images import Unreadable, decode, read_content
-
-    try:
-        return decode(read_content(path)[0])
-    except Unreadable as error:
-        raise ChoqolateError(f"expected a picture, {path} cannot be read: {error}") from None
+    size, text = font(_TITLE), f"{subject} (lead)" if stacked else f"{subject}: the lead of its score"
+    begin, left, header = 0.0, 0.0, LINE * size
+    if stacked:
+        most = height - 2 * (6.2 * _LOWEST * font(FONT) + LINE * size + TITLE_PAD) - _axis_height(named=False)
+        header = 2 * header if drawn_width(text, size) > width else header
+        if pixels is not None:
+            picture = picture_size(pixels, 0.3 * width, max(min(_STRIP * height, most - GAP), header))
+            draw_picture(ax, pixels, 0.0, -picture[1], picture)
+            begin, header = picture[0] + GAP, max(picture[1], header)
+    elif pixels is not None:
+        picture = picture_size(pixels, _picture_width(width, 0.2 * width), height - header - GAP)
+        draw_picture(ax, pixels, 0.0, -picture[1] - header - GAP, picture)
+        left = picture[0] + GAP
+    text = wrapped(text, width - begin, size, lines=max(int(header / LINE / size), 1))
+    ax.text(begin / width, 1, text, transform=ax.transAxes, va="top", fontsize=size, parse_math=False)
+    return left, header + GAP

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 LINE = 1.25  # height of a line of text, in font sizes
+TITLE_PAD = 4.0  # points between axes and their title
 
 # Where the name of a point may stand, best first: right, left, above, below, corners.
 _WAYS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -57,16 +58,20 @@ def wrapped(text: str, width: float, size: float, lines: int = 2) -> str:
     return "…"
 
 
-def write_title(ax: Axes, text: str, size: float = 10.0, lines: int = 2) -> None:
-    """A title at the left, in at most so many lines as wide as the axes."""
-    width, _ = size_in_points(ax)
-    ax.set_title(wrapped(text, width, size, lines), loc="left", fontsize=size, parse_math=False)
+def write_title(
+    ax: Axes, text: str, size: float, lines: int = 2, *, left: float = 0.0, width: float | None = None, **look: Any
+) -> None:
+    """A title in at most so many lines that begins ``left`` points left of the axes, by default as wide as is left."""
+    from matplotlib.transforms import ScaledTranslation
 
-
-def settle(ax: Axes) -> None:
-    """Let the layout of a new figure find the size of its axes, which names and limits are then fitted to."""
-    figure: Any = ax.figure
-    figure.draw_without_rendering()
+    if width is None:
+        width = size_in_points(ax)[0] + left
+    look = {"loc": "left", "fontsize": size, "parse_math": False, **look}
+    title = ax.set_title(wrapped(text, width, size, lines), y=1.0, pad=TITLE_PAD, **look)
+    if left:
+        figure: Any = ax.figure
+        moved = ScaledTranslation(-left / POINTS, TITLE_PAD / POINTS, figure.dpi_scale_trans)
+        title.set_transform(ax.transAxes + moved)
 
 
 def pushed_apart(wanted: Sequence[float] | np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
@@ -130,24 +135,31 @@ def beside(
     return found
 
 
-def name_handles(ax: Axes, handles: Sequence[Any], names: Sequence[str], **options: Any) -> Legend:
-    """A legend; the names are set afterwards, for matplotlib leaves out those that begin with an underscore."""
-    legend = ax.legend(list(handles), [" "] * len(handles), **options)
+def name_handles(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], size: float, width: float | None = None, **options: Any
+) -> Legend:
+    """A legend, with names of at most so many points.
+
+    The names are set afterwards, for matplotlib leaves out those that begin with an underscore.
+    """
+    legend = ax.legend(list(handles), [" "] * len(handles), fontsize=size, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)
-        text.set_text(label(name))
+        text.set_text(label(name) if width is None else shortened(label(name), width, size))
     return legend
 
 
 def legend_beside(
-    ax: Axes, handles: Sequence[Any], names: Sequence[str], new: bool, size: float = 9.0, **options: Any
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], new: bool, size: float, **options: Any
 ) -> None:
     """A legend at the right of the axes, for which a new figure becomes wider; in given axes where there is room."""
     if not new:
-        name_handles(ax, handles, names, fontsize=size, loc="best", **options)
+        width = size_in_points(ax)[0] / 2
+        look = dict(loc="best", framealpha=0.6, borderpad=0.3, handletextpad=0.3, labelspacing=0.3)
+        name_handles(ax, handles, names, size, width, **look | options)
         return
     figure: Any = ax.figure
-    width = max(drawn_width(label(name), size) for name in names) + 5 * size
-    figure.set_figwidth(figure.get_figwidth() + width / POINTS)
+    wider = max(drawn_width(label(name), size) for name in names) + 5 * size
+    figure.set_figwidth(figure.get_figwidth() + wider / POINTS)
     options = dict(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, **options)
-    name_handles(ax, handles, names, fontsize=size, **options)
+    name_handles(ax, handles, names, size, **options)

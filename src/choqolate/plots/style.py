@@ -19,6 +19,7 @@ MAIN, OTHER = PALETTE[0], PALETTE[1]  # core and spurious, for and against, afte
 SOFT, FRAME = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
 POINTS = 72.0  # an inch
 LONGEST = 36  # letters of a label
+LEAST = 5.0  # points: the smallest letters that can be read
 HINTED = 1.06  # small letters on a screen may be drawn so much wider than they are measured
 _CONTRAST = 4.5  # of small text with white, at least
 _UNKNOWN = "\N{WHITE VERTICAL RECTANGLE}"
@@ -50,6 +51,24 @@ def _luminance(rgb: np.ndarray) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
+def scale() -> float:
+    """How large everything is drawn: matplotlib's ``rcParams["font.size"]`` over 10, which is its default.
+
+    >>> import matplotlib
+    >>> with matplotlib.rc_context({"font.size": 7}):
+    ...     round(scale(), 6), round(font(9), 6), font(6)
+    (0.7, 6.3, 5.0)
+    """
+    from matplotlib import rcParams
+
+    return max(float(rcParams["font.size"]) / 10, 0.5)
+
+
+def font(size: float) -> float:
+    """Points of letters that are ``size`` points large by default, see :func:`scale`; never too small to be read."""
+    return max(size * scale(), LEAST)
+
+
 def label(name: object, longest: int = LONGEST) -> str:
     r"""A name as it can be drawn: one line of at most so many letters, with a box for each letter the font lacks.
 
@@ -66,18 +85,18 @@ def label(name: object, longest: int = LONGEST) -> str:
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """Axes in a figure of their own, of so many inches, whose layout keeps names inside."""
+    """Axes in a figure of their own, of so many inches times :func:`scale`, whose layout keeps names inside."""
     import matplotlib.pyplot as plt
 
-    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    _, ax = plt.subplots(figsize=(width * scale(), height * scale()), layout="constrained")
     return ax
 
 
 def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes."""
     extent = ax.get_window_extent()
-    scale = POINTS / ax.figure.dpi
-    return extent.width * scale, extent.height * scale
+    per_pixel = POINTS / ax.figure.dpi
+    return extent.width * per_pixel, extent.height * per_pixel
 
 
 def text_size(text: str, size: float = 1.0) -> tuple[float, float]:
@@ -96,7 +115,7 @@ def drawn_width(text: str, size: float) -> float:
 
 
 def widest(names: Iterable[str], size: float) -> float:
-    """Points that the widest of some lines needs."""
+    """Points that the widest of some lines needs at most."""
     return max((drawn_width(name, size) for name in names), default=0.0)
 
 
@@ -114,6 +133,25 @@ def plain_frame(ax: Axes, sides: Sequence[str] = ("left", "bottom")) -> None:
         spine.set_visible(side in sides)
         spine.set_color(SOFT)
         spine.set_linewidth(0.8)
+
+
+def number(value: float, decimals: int) -> str:
+    """With a true minus sign; one that would be rounded to zero says that it is not.
+
+    >>> number(-0.25, 2), number(0.0004, 2)
+    ('−0.25', '<0.01')
+    """
+    least = 10.0**-decimals
+    if abs(value) < least / 2:
+        return f"<{least:.{decimals}f}" if value > 0 else f">−{least:.{decimals}f}"
+    return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def say(ax: Axes, text: str) -> None:
+    """Grey words in empty axes."""
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set(visible=True, color=FRAME)
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, color=SOFT, fontsize=font(9), ha="center", va="center")
 
 
 def _font() -> str:

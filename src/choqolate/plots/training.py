@@ -9,8 +9,9 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
-from choqolate.plots.placing import LINE, pushed_apart, settle, write_title
-from choqolate.plots.style import drawn_width, shortened
+from choqolate.plots.placing import LINE, pushed_apart, write_title
+from choqolate.plots.room import make_room
+from choqolate.plots.style import drawn_width, font, scale, shortened
 from choqolate.validation import check_number, find_concepts
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from choqolate.explain.model import ModelExplanation
 
 _LEADING, _LOST = 5, 2  # concepts drawn by default
-_FONT = 9.0  # points
+_FONT, _TITLE = 9.0, 10.0  # points, see style.font
 _LEAD = 14.0  # points from the end of a line to its name
 _WIDEST = 0.55  # of the axes, for names
-# Five, where there are seven colours: 35 lines differ from each other.
+# Five, where there are eight colours: 40 lines differ from each other.
 _DASHES: tuple[tuple[int, tuple[float, ...] | None], ...] = (
     (0, None),
     (0, (5, 1.5)),
@@ -60,7 +61,6 @@ def training_dynamics(
     chosen = _default(history) if concepts is None else find_concepts(concepts, explanation.concepts)
     names = [style.label(explanation.concepts[j]) for j in chosen]
     epochs = np.arange(len(history)) + 1
-    new = ax is None
     if ax is None:
         ax = style.new_axes(6.4, max(3.6, 0.9 + len(names) * _FONT * LINE / style.POINTS))
     for place, j in enumerate(chosen):
@@ -69,14 +69,15 @@ def training_dynamics(
             history[:, j],
             color=style.colour_of(place),
             linestyle=_DASHES[place % len(_DASHES)],
-            linewidth=1.6,
+            linewidth=1.6 * scale(),
             marker="o" if len(epochs) == 1 else None,
         )
     _dress(ax, history[:, chosen])
-    if new:
-        settle(ax)
+    title = f"node {node}: {explanation.nodes[node]}"
+    write_title(ax, title, font(_TITLE))  # so that there is room for it
+    make_room(ax)
     _name_lines(ax, names, history[-1, chosen], len(epochs))
-    write_title(ax, f"node {node}: {explanation.nodes[node]}")
+    write_title(ax, title, font(_TITLE), lines=1 + ax.get_title(loc="left").count("\n"))
     return ax
 
 
@@ -107,9 +108,9 @@ def _dress(ax: Axes, values: np.ndarray) -> None:
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     margin = 0.04 * (high - low) or 0.5
     ax.set_ylim(low - margin * (low < 0), high + margin)
-    ax.set_xlabel("epoch", fontsize=_FONT)
-    ax.set_ylabel("Shapley value", fontsize=_FONT)
-    ax.tick_params(labelsize=_FONT - 1)
+    ax.set_xlabel("epoch", fontsize=font(_FONT))
+    ax.set_ylabel("Shapley value", fontsize=font(_FONT))
+    ax.tick_params(labelsize=font(_FONT - 1))
     style.plain_frame(ax)
 
 
@@ -118,27 +119,28 @@ def _name_lines(ax: Axes, names: list[str], ends: np.ndarray, epochs: int) -> No
     from matplotlib.ticker import MaxNLocator
 
     width, height = style.size_in_points(ax)
-    fits = max(int(height / (_FONT * LINE)), 1)
+    size, lead = font(_FONT), _LEAD * scale()
+    fits = max(int(height / (size * LINE)), 1)
     named = sorted(np.argsort(-np.abs(ends), kind="stable")[:fits].tolist())
-    room = min(max(drawn_width(names[k], _FONT) for k in named) + _LEAD + 2, _WIDEST * width)
-    names = [shortened(name, room - _LEAD - 2, _FONT) for name in names]
+    room = min(max(drawn_width(names[k], size) for k in named) + lead + 2, _WIDEST * width)
+    names = [shortened(name, room - lead - 2, size) for name in names]
     first, last = (1, epochs) if epochs > 1 else (0.5, 1.5)
     per_point = (last - first) / (width - room)
     ax.set_xlim(first, last + room * per_point)
-    ticks = MaxNLocator(max(int((width - room) / 40), 1), integer=True).tick_values(first, last)
+    ticks = MaxNLocator(max(int((width - room) / (40 * scale())), 1), integer=True).tick_values(first, last)
     ax.set_xticks(sorted({1, epochs} | {int(t) for t in ticks if 1 < t < epochs - 0.07 * (last - first)}))
     ax.spines["bottom"].set_bounds(first, last)
     low, high = ax.get_ylim()
     wanted = (ends[named] - low) / (high - low) * height
-    half = _FONT * LINE / 2
+    half = size * LINE / 2
     places = pushed_apart(wanted, 2 * half, min(half, height / 2), max(height - half, height / 2))
     for k, place in zip(named, places, strict=True):
         ax.annotate(
             names[k],
             (epochs, ends[k]),
-            (last + _LEAD * per_point, low + place / height * (high - low)),
+            (last + lead * per_point, low + place / height * (high - low)),
             va="center",
-            fontsize=_FONT,
+            fontsize=size,
             parse_math=False,
             annotation_clip=False,
             arrowprops=dict(

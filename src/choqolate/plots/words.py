@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots.layout import place_words
-from choqolate.plots.style import FRAME, MAIN, OTHER, POINTS, SOFT, colour_of, ink, label, size_in_points, text_size
+from choqolate.plots.placing import LINE, TITLE_PAD, write_title
+from choqolate.plots.room import as_canvas, full_axes
+from choqolate.plots.style import FRAME, MAIN, OTHER, SOFT, colour_of, font, ink, scale, size_in_points, text_size
 from choqolate.validation import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from choqolate.explain import ModelExplanation
+    from choqolate.explain import ModelChange, ModelExplanation
 
 _CELL = (194.0, 126.0)  # points of a cloud in a new figure
-_EDGE = 4.0  # points between axes and the edge of a new figure
-_HEADING, _KEY = 15.0, 15.0  # points kept free above a cloud and below all of them
+_HEADING, _KEY = 8.0, 8.0  # points: letters above a cloud and below all of them
 _MARGIN = 3.0  # points between a cloud and its frame, and half of those between two clouds
+_TITLE = 11.0
+_NARROW = 360.0  # points of axes below which before and after stand above each other
+_SHORT = 90.0  # points below which a heading has no room for the word "node"
 _TALLEST = 0.45  # share of a cloud's height that one word may take
 
 
@@ -37,8 +41,8 @@ def word_cloud(
         node: which one.
         ax: where to draw; by default a new figure. Words are placed for the size that the axes have now: resize the
             figure before, not after.
-        colour: ``"node"`` gives all words the colour of the node; with ``"kind"`` core concepts are blue, spurious
-            ones orange and underlined.
+        colour: ``"node"`` gives all words the colour of the node; with ``"kind"`` concepts that are marked as spurious
+            are orange and underlined, all others blue.
         most: how many words at most.
 
     >>> import matplotlib
@@ -50,11 +54,11 @@ def word_cloud(
     >>> [text.get_text() for text in word_cloud(birds, 0).texts]
     ['sea', 'lake']
     """
-    check_choice("colour", colour, ("node", "kind"))
+    _check_colour(explanation, colour)
     check_node(explanation, node)
     if ax is None:
-        ax = full_axes(*_CELL, above=_HEADING)
-    key = _KEY if colour == "kind" and explanation.spurious else 0.0
+        ax = full_axes(_CELL[0] * scale(), _CELL[1] * scale(), above=heading_height())
+    key = _key_height(colour)
     _draw_cloud(ax, explanation, node, colour, most, key)
     if key:
         _draw_key(ax)
@@ -88,38 +92,96 @@ def word_clouds(
     >>> [[text.get_text() for text in cloud.texts] for cloud in word_clouds(birds).child_axes]
     [['sea', 'lake'], ['crest']]
     """
-    check_choice("colour", colour, ("node", "kind"))
-    chosen = list(range(len(explanation.nodes)) if nodes is None else nodes)
-    if not chosen:
-        raise ChoqolateError("expected at least one node to draw, got none")
-    for node in chosen:
-        check_node(explanation, node)
+    _check_colour(explanation, colour)
+    chosen = _chosen(explanation, nodes)
     if ax is None:
-        columns = min(len(chosen), max(4, math.ceil(math.sqrt(len(chosen)))))
-        rows = math.ceil(len(chosen) / columns)
-        across, down = math.ceil(len(chosen) / rows) * _CELL[0], rows * _CELL[1]
-        ax = full_axes(across, down, above=0.0 if title is None else 22.0)
+        ax = _new_axes(len(chosen), min(len(chosen), max(4, math.ceil(math.sqrt(len(chosen))))), title is not None)
     if title is not None:
-        ax.set_title(label(title, 80), fontsize=11, parse_math=False)
-    key = _KEY if colour == "kind" and explanation.spurious else 0.0
-    width, height = as_canvas(ax)
+        write_title(ax, title, font(_TITLE), 1, loc="center")
+    key = _key_height(colour)
+    width, height = as_canvas(ax, top=title is None)
     columns = _columns(len(chosen), width, height - key)
     rows = math.ceil(len(chosen) / columns)
     across, down = width / columns, (height - key) / rows
+    size = (across - 2 * _MARGIN, down - heading_height() - _MARGIN)
+    if min(size) <= 0:
+        raise ChoqolateError(
+            f"expected room for {len(chosen)} clouds, the axes have {width:.0f} × {height:.0f} points: "
+            "choose fewer nodes or make the figure larger"
+        )
     for place, node in enumerate(chosen):
         row, column = divmod(place, columns)
         left, bottom = column * across + _MARGIN, height - (row + 1) * down + _MARGIN
-        size = (across - 2 * _MARGIN, down - _HEADING - _MARGIN)
-        if min(size) <= 0:
-            raise ChoqolateError(
-                f"expected room for {len(chosen)} clouds, the axes have {width:.0f} × {height:.0f} points: "
-                "choose fewer nodes or make the figure larger"
-            )
         cloud = ax.inset_axes((left / width, bottom / height, size[0] / width, size[1] / height))
         _draw_cloud(cloud, explanation, node, colour, most)
     if key:
         _draw_key(ax)
     return ax
+
+
+def word_clouds_change(
+    change: ModelChange,
+    ax: Axes | None = None,
+    *,
+    nodes: Sequence[int] | None = None,
+    colour: str = "node",
+    most: int = 40,
+) -> Axes:
+    """Draw the word clouds of all nodes before and after an edit, side by side, in narrow axes one above the other.
+
+    Args:
+        change: of a whole model, see :func:`choqolate.explain.explain_change`.
+        ax, nodes, colour, most: as in :func:`word_clouds`.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import ChoqolateClassifier
+    >>> from choqolate.explain import explain_change
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> model = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y)
+    >>> ax = word_clouds_change(explain_change(model, model.remove_concepts("proline", mode="impute")))
+    >>> [side.get_title() for side in ax.child_axes]
+    ['before', 'after']
+    """
+    _check_colour(change.before, colour)
+    chosen = _chosen(change.before, nodes)
+    if ax is None:
+        ax = _new_axes(2 * len(chosen), 2 * math.ceil(math.sqrt(len(chosen) / 2)), titled=True)
+    width, height = as_canvas(ax, top=True)
+    title = LINE * font(_TITLE) + TITLE_PAD
+    stacked = width < _NARROW * scale()
+    each = (width, height / 2) if stacked else (width / 2, height)
+    size = (each[0] / width, (each[1] - title) / height)
+    for place, (when, model) in enumerate((("before", change.before), ("after", change.after))):
+        corner = (0.0, (1 - place) / 2) if stacked else (place / 2, 0.0)
+        word_clouds(model, ax.inset_axes((*corner, *size)), nodes=chosen, colour=colour, most=most, title=when)
+    return ax
+
+
+def _new_axes(count: int, columns: int, titled: bool) -> Axes:
+    """Axes in a new figure for so many clouds in about so many columns."""
+    rows = math.ceil(count / columns)
+    across, down = math.ceil(count / rows) * _CELL[0], rows * _CELL[1]
+    return full_axes(across * scale(), down * scale(), above=2 * font(_TITLE) if titled else 0.0)
+
+
+def _chosen(explanation: ModelExplanation, nodes: Sequence[int] | None) -> list[int]:
+    chosen = list(range(len(explanation.nodes)) if nodes is None else nodes)
+    if not chosen:
+        raise ChoqolateError("expected at least one node to draw, got none")
+    for node in chosen:
+        check_node(explanation, node)
+    return chosen
+
+
+def _check_colour(explanation: ModelExplanation, colour: str) -> None:
+    check_choice("colour", colour, ("node", "kind"))
+    if colour == "kind" and not explanation.spurious:
+        raise ChoqolateError(
+            'expected concepts that are marked as spurious for colour="kind", this explanation has none: pass their '
+            "names as spurious= to explain_model"
+        )
 
 
 def check_node(explanation: ModelExplanation, node: object) -> None:
@@ -129,50 +191,40 @@ def check_node(explanation: ModelExplanation, node: object) -> None:
         raise ChoqolateError(f"expected a node from 0 to {count - 1}, got {node!r}")
 
 
-def full_axes(width: float, height: float, above: float = 0.0) -> Axes:
-    """Axes of so many points in a figure of their own, with a small margin and some room ``above``, that stay put."""
-    import matplotlib.pyplot as plt
-
-    wide, tall = width + 2 * _EDGE, height + above + 2 * _EDGE
-    _, ax = plt.subplots(figsize=(wide / POINTS, tall / POINTS))
-    ax.set_position((_EDGE / wide, _EDGE / tall, width / wide, height / tall))
-    return ax
+def write_heading(ax: Axes, explanation: ModelExplanation, node: int, left: float = 0.0) -> None:
+    """What a picture of a node is called, from ``left`` points left of the axes and cut to their width."""
+    width = size_in_points(ax)[0] + left
+    name = node_name(explanation, node, short=width < _SHORT * scale())
+    write_title(ax, name, font(_HEADING), 1, left=left, width=width, color=SOFT)
 
 
-def write_heading(ax: Axes, explanation: ModelExplanation, node: int) -> None:
-    """What a picture of a node is called; with one layer the nodes are the classes."""
-    text = label(explanation.nodes[node]) if explanation.one_layer else f"node {node}"
-    ax.set_title(text, loc="left", fontsize=8, color=SOFT, pad=3, parse_math=False)
+def heading_height() -> float:
+    """Points that a heading takes above the axes."""
+    return LINE * font(_HEADING) + TITLE_PAD + 1
 
 
-def as_canvas(ax: Axes) -> tuple[float, float]:
-    """Make points the unit of empty axes, from the top left corner, y going down; their width and height in points."""
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-    width, height = settled_size(ax)
-    ax.set(xlim=(0, width), ylim=(height, 0))
-    return width, height
+def node_name(explanation: ModelExplanation, node: int, short: bool = False) -> str:
+    """A node's number and name; with one layer only the name, which is that of a class."""
+    name = explanation.nodes[node]
+    return name if explanation.one_layer else f"{node}: {name}" if short else f"node {node}: {name}"
 
 
-def settled_size(ax: Axes) -> tuple[float, float]:
-    """Width and height of the axes in points, after the figure's layout, if it has one, moved them."""
-    figure = ax.figure.canvas.figure
-    if figure.get_layout_engine() is not None:
-        figure.draw_without_rendering()
-    return size_in_points(ax)
+def _key_height(colour: str) -> float:
+    return font(_KEY) + 7 if colour == "kind" else 0.0
 
 
 def _draw_cloud(ax: Axes, explanation: ModelExplanation, node: int, colour: str, most: int, key: float = 0.0) -> None:
     """One cloud with its heading and its frame; ``key`` points below it stay free."""
     write_heading(ax, explanation, node)
     width, height = as_canvas(ax)
+    write_heading(ax, explanation, node)  # for the width that the axes have now
     ax.spines[:].set(visible=True, color=FRAME, linewidth=0.8)
     room = max(width - 2 * _MARGIN, 1.0), max(height - key - 2 * _MARGIN, 1.0)
     ranked = explanation.leading(node, most)
     words = [(f"−{name}" if value < 0 else name, value) for name, value in ranked]
     placed = place_words(words, *room, largest=max(_TALLEST * room[1], 8.0), most=most)
     if not ranked:
-        _write(ax, "nothing", width / 2, (height - key) / 2, 9.0, SOFT)
+        _write(ax, "nothing", width / 2, (height - key) / 2, font(9), SOFT)
     spurious = set(explanation.spurious) if colour == "kind" else set()
     for word in placed:
         other = ranked[word.index][0] in spurious
@@ -183,11 +235,11 @@ def _draw_cloud(ax: Axes, explanation: ModelExplanation, node: int, colour: str,
 def _draw_key(ax: Axes) -> None:
     """What the colours of concepts mean, in the last line of the axes."""
     width, height = size_in_points(ax)
-    size, gap = 8.0, 14.0
-    core, other = text_size("core", size)[0], text_size("spurious", size)[0]
-    start = (width - core - gap - other) / 2
-    _write(ax, "core", start + core / 2, height - _KEY / 2, size, ink(MAIN))
-    _write(ax, "spurious", start + core + gap + other / 2, height - _KEY / 2, size, ink(OTHER), underlined=True)
+    size, y = font(_KEY), height - _key_height("kind") / 2
+    first, second = text_size("spurious", size)[0], text_size("others", size)[0]
+    start = (width - first - 2 * size - second) / 2
+    _write(ax, "spurious", start + first / 2, y, size, ink(OTHER), underlined=True)
+    _write(ax, "others", start + first + 2 * size + second / 2, y, size, ink(MAIN))
 
 
 def _write(ax: Axes, text: str, x: float, y: float, size: float, colour: str, underlined: bool = False) -> None:
