@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -112,6 +114,10 @@ def _show_places(console: Console, demo: BirdsDemo) -> None:
     folder = printable_name(demo.folder)
     console.print(Text(f"\nThe pictures are in {folder}/images, unbiased ones in {folder}/unbiased."), soft_wrap=True)
     console.print(Text(f"All of this is in {folder}/report.html."), soft_wrap=True)
+    console.print(Text("To look into the model, node by node and picture by picture:"))
+    scores, page = demo.folder / "scores.parquet", demo.folder / "model.html"
+    look = shlex.join(["choqolate", "explain", str(demo.folder / "model"), "--scores", str(scores), "-o", str(page)])
+    console.print(Text(f"  {printable_name(look)}"), soft_wrap=True)
     console.print(Text("With your own pictures, a folder for each class, and words, one a line (loads CLIP once):"))
     for command in NEXT:
         console.print(Text(f"  {command.format(temperature=demo.temperature.value)}"), soft_wrap=True)
