@@ -14,18 +14,15 @@ from tests.test_cli_model import ODD, write_table
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Drawn birds with scores of the small encoder, a model trained by a real process, and an edited one."""
+    """Drawn birds with scores of the small encoder, a model trained on them, and an edited one."""
     folder = tmp_path_factory.mktemp("explain")
-    cq.datasets.birds.render_birds(folder / "birds", 120, seed=2)
+    rows = cq.datasets.birds.render_birds(folder / "birds", 120, seed=2, workers=1)
     (folder / "words.txt").write_text("webbed feet\nclawed feet\nlong bill\nsea\nforest\n")
-    steps = (
-        "score birds --dataset birds --concepts words.txt --backbone mini -o scores.parquet --workers 0",
-        "fit scores.parquet -o model --nodes 3 --epochs 10 --temperature 0.05",
-        "remove model sea -o edited --mode impute",
-    )
-    for step in steps:
-        done = choqolate(*step.split(), cwd=folder)
-        assert done.returncode == 0, done.stderr
+    embeddings = cq.embed(rows, cq.load_backbone("mini"), folder / "embeddings", workers=0)
+    cq.score(embeddings, cq.Vocabulary.read(folder / "words.txt")).save(folder / "scores.parquet")
+    model = cq.fit_scores(folder / "scores.parquet", n_nodes=3, epochs=10, temperature=0.05)
+    model.save(folder / "model")
+    model.remove_concepts("sea", mode="impute").save(folder / "edited")
     (folder / "folder.html").mkdir()
     return folder
 
