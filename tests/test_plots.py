@@ -13,6 +13,8 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from choqolate.concepts.scores import ConceptScores
+from choqolate.evaluation import evaluate, fit_scores
 from choqolate.plots import correlation_heatmap
 from choqolate.redundancy import check_redundancy
 
@@ -130,3 +132,15 @@ def test_importing_the_module_does_not_load_matplotlib():
     script = "import choqolate.plots, sys; print([n for n in ('matplotlib', 'torch', 'pandas') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_figures_hang_off_the_objects_they_show():
+    rng = np.random.default_rng(0)
+    table = ConceptScores(rng.random((60, 3)), ["sea", "lake", "oak"], labels=["gull", "wren"] * 30)
+    figure = Figure(figsize=(9, 3))
+    left, middle, right = figure.subplots(1, 3)
+    assert check_redundancy(table).plot_heatmap(ax=left) is left
+    assert table.plot_scores(["sea", "oak"], ax=middle) is middle
+    assert evaluate(fit_scores(table, n_nodes=3, epochs=2), table).plot_groups(ax=right) is right
+    assert all(ax.has_data() for ax in (left, middle, right))
+    assert plt.get_fignums() == []

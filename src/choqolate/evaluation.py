@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.manifest import SPLITS
 from choqolate.validation import check_choice, find_concepts, listed, section, texts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SAMPLE = 64  # training rows that a model recognises
 
@@ -82,6 +85,12 @@ class Evaluation:
     def __repr__(self) -> str:
         worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
         return f"Evaluation({self.rows:,} rows, accuracy {self.accuracy:.3f}{worst})"
+
+    def plot_groups(self, ax: Axes | None = None) -> Axes:
+        """Draw the accuracy of every group, see :func:`choqolate.plots.group_accuracy`."""
+        from choqolate.plots import group_accuracy
+
+        return group_accuracy(self, ax=ax)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``."""

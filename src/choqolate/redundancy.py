@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.validation import check_number, listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 QUANTILES = (5, 25, 50, 75, 95)  # per cent
 MIN_ROWS, MIN_CONCEPTS = 20, 3  # with less nothing can be said of the assumption
@@ -73,6 +76,12 @@ class Redundancy:
             tree = optimal_leaf_ordering(tree, distances) if len(varying) <= _MAX_ORDERED else tree
             varying = varying[leaves_list(tree)]
         return np.concatenate([varying, np.flatnonzero(constant)])
+
+    def plot_heatmap(self, ax: Axes | None = None) -> Axes:
+        """Draw the correlation of all pairs, see :func:`choqolate.plots.correlation_heatmap`."""
+        from choqolate.plots import correlation_heatmap
+
+        return correlation_heatmap(self, ax=ax)
 
     def lines(self, most: int = 5) -> list[str]:
         """A report for a terminal, with the ``most`` strongest groups and pairs."""

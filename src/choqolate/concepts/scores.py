@@ -19,6 +19,7 @@ from choqolate.validation import as_names, check_finite, check_unique, find_conc
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _BLOCK_ROWS = 8192  # rows turned to float64 at a time for the fingerprint
 _COLUMNS = ("labels", "split", "groups", "paths")
@@ -126,6 +127,12 @@ class ConceptScores:
         import pandas as pd
 
         return pd.DataFrame(self.scores, columns=list(self.concepts), copy=True)
+
+    def plot_scores(self, concepts: Iterable[str], ax: Axes | None = None) -> Axes:
+        """Draw the scores of two or three concepts by class, see :func:`choqolate.plots.concept_scores`."""
+        from choqolate.plots import concept_scores
+
+        return concept_scores(self, list(concepts), ax=ax)
 
     def part(self, split: str) -> Self:
         """The rows of ``"train"``, ``"val"`` or ``"test"``."""
