@@ -67,8 +67,8 @@ def main() -> None:
         for name, outcome in outcomes.items()
     }
     save(cq.plots.accuracy_against_quality(runs), "quality")
-    save(cq.plots.concept_scores(train, ["sea", "ocean", "waves"]), "scores")
-    save(cq.plots.correlation_heatmap(cq.check_redundancy(train)), "correlation")
+    save(train.plot_scores(["sea", "ocean", "waves"]), "scores")
+    save(cq.check_redundancy(train).plot_heatmap(), "correlation")
     results = {"as trained": cq.evaluate(model, table), "background removed": cq.evaluate(edited, table)}
     save(cq.plots.group_accuracy(results), "groups")
 

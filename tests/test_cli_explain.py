@@ -123,6 +123,7 @@ def test_lines_stay_within_the_terminal(run, place, width):
         (("model", "--scores", "scores.parquet", "-o", "folder.html"), "folder.html is a folder"),
         (("model", "--scores", "scores.parquet", "--pictures", "edited", "-o", "x.html"), "found none"),
         (("model", "--scores", "scores.parquet", "-o", "x.pdf"), "ends in .html"),
+        (("model", "--backbone", "mini"), "expected --image with --backbone"),
     ],
 )
 def test_mistakes_end_with_one_line_and_exit_code_2(run, place, arguments, message):

@@ -240,7 +240,7 @@ def test_suspects_come_with_the_command_that_removes_them(model, table, tmp_path
     found = cq.find_suspects(small_model(unmarked), unmarked)
     assert found.to_remove
     words = [f"'{name}'" if " " in name else name for name in found.to_remove]
-    command = f"choqolate remove 'my model' {' '.join(words)} -o 'my model-edited' --scores 'my scores.csv'"
+    command = f"choqolate remove 'my model' -o 'my model-edited' --scores 'my scores.csv' {' '.join(words)}"
     assert command in page.text
     assert "suspect" in page.text
     assert f"Without {len(found.to_remove)} suspected concept" in page.text
@@ -392,7 +392,7 @@ def test_two_hundred_classes_and_226_concepts_fit_on_a_page(tmp_path):
     assert "12 of 200 classes" in page.text
 
 
-def test_the_same_page_twice(model, table, tmp_path):
+def test_the_same_model_gives_the_same_page(model, table, tmp_path):
     first = write_report(model, table, tmp_path / "a.html").read_bytes()
     assert first == write_report(model, table, tmp_path / "b.html").read_bytes()
 

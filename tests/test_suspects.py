@@ -120,6 +120,18 @@ def test_a_bipolar_model_counts_presence_and_absence_together(table):
         assert one.share == pytest.approx(sum(both[j] + both[n + j] for j in indices))
 
 
+def test_of_a_table_without_a_split_only_held_out_rows_are_tried(table):
+    whole = replace(table, split=None)
+    model = small_model(whole)
+    groups = table.groups.astype(object)
+    groups[::50] = None
+    for rows in (whole, replace(whole, groups=groups)):
+        found = find_suspects(small_model(rows), rows)
+        assert found.chosen == "test rows of the split that was made for training"
+        assert 0 < found.rows <= 0.3 * len(table) + 1
+    assert model.provenance_["data"]["split"] == "made"
+
+
 def test_rows_without_a_group_are_left_out(model, table):
     groups = table.groups.astype(object)
     groups[2::5][:7] = None  # some validation rows

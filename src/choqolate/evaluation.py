@@ -210,7 +210,7 @@ def has_held_out(table: ConceptScores) -> bool:
 
 
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
-    """The rows of a table to recalibrate on: those for training if it has some, else all. Labels are not needed."""
+    """The rows of a table for training if it has some, else all. Labels are not needed."""
     if table.split is None and _trained_on(model, table):
         table = table.with_split()
     has_some = table.split is not None and (table.split == "train").any()
@@ -333,8 +333,8 @@ def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
         _warn(f"the model was trained on scores of another backbone than these: {names}")
     ours, theirs = (section(source, "vocabulary") for source in sources)
     if _differ(ours.get("templates"), theirs.get("templates")):
-        texts = f"{listed(ours['templates'])} and {listed(theirs['templates'])}"
-        _warn(f"the model was trained on scores of other prompts than these: {texts}")
+        prompts = f"{listed(ours['templates'])} and {listed(theirs['templates'])}"
+        _warn(f"the model was trained on scores of other prompts than these: {prompts}")
     if "synonyms" in ours and "synonyms" in theirs:
         mine, others = (section(vocabulary, "synonyms") for vocabulary in (ours, theirs))
         differing = [name for name in model.concepts_ if _differ(mine.get(name, []), others.get(name, []))]

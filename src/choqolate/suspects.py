@@ -181,14 +181,20 @@ def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScor
 
     Where groups are known of some rows, only those count.
     """
-    if table.groups is not None:
-        grouped = np.array([group is not None for group in table.groups])
-        table = table if grouped.all() else table.take(grouped)
     labelled, too_few = table.labelled(), None
     if labelled.split is not None and (labelled.split == "val").any():
-        validation = labelled.part("val")
+        validation = _with_group(labelled.part("val"))
         smallest = ENOUGH if validation.groups is None else min(Counter(validation.groups.tolist()).values())
         if smallest >= ENOUGH:
             return validation, "val rows of the table", None
         too_few = smallest
-    return *held_out(model, table), too_few
+    rows, chosen = held_out(model, table)
+    return _with_group(rows), chosen, too_few
+
+
+def _with_group(rows: ConceptScores) -> ConceptScores:
+    """The rows that have a group, if some have one."""
+    if rows.groups is None:
+        return rows
+    known = np.array([group is not None for group in rows.groups])
+    return rows if known.all() else rows.take(known)

@@ -78,6 +78,7 @@ def explain(
             root=pictures,
             title=f"The model “{printable_name(model.name or model)}” explained",
             names=(str(model), str(scores or "SCORES")),
+            suspects=suspects,
             verbose=True,
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)

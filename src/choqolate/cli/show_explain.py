@@ -14,6 +14,7 @@ from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
 from choqolate.concepts.scores import ConceptScores
 from choqolate.evaluation import evaluate, inputs
 from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
+from choqolate.report.provenance import removal_command
 from choqolate.suspects import Suspects
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
@@ -62,7 +63,7 @@ def show_picture(console: Console, model: ChoqolateClassifier, row: ConceptScore
 
 
 def _show_steps(console: Console, what: str, attribution: Attribution, most: int) -> None:
-    """Contributions to a lead, with bars, and what they sum to."""
+    """The leading contributions to a lead, with bars, and the others together."""
     table = plain_table(what, "score" if what == "concept" else "value", "adds to the lead")
     table.add_column("")
     leading = attribution.leading(0, most)
@@ -113,8 +114,8 @@ def show_next_steps(
         commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
     if suspects is not None and scores is not None:
         suspected = [name for name in suspects.to_remove if name == printable_name(name)]
-        chosen = suspected if suspected and not any(name.startswith("-") for name in suspected) else ["CONCEPT"]
-        commands.append(["remove", folder, *chosen, "-o", f"{folder}-edited", "--scores", scores])
+        options = ("-o", f"{folder}-edited", "--scores", str(scores))
+        commands.append([*removal_command(str(folder), suspected or ["CONCEPT"], *options)[1:]])
     vocabulary = model.provenance_.get("vocabulary")
     if isinstance(vocabulary, dict) and vocabulary.get("templates"):
         commands.append(["explain", folder, "--image", "PHOTO"])
@@ -147,7 +148,8 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
         return
     least = f"{100 * suspects.needed:.1f} points"
     if not suspects.helpful:
-        console.print("", Text(f"no removal of related concepts lifts the worst group by {least} or more", style="dim"))
+        said = f"no removal of a concept, or of related ones, lifts the worst group by {least} or more"
+        console.print("", Text(said, style="dim"))
         return
     table = plain_table("without", "share", "accuracy", "worst group")
     for one in suspects.helpful[:MOST_SUSPECTS]:

@@ -35,7 +35,8 @@ class Counterfactual:
         before: the class predicted with all concepts.
         after: the class predicted without them; ``None`` if no set was found.
         method: ``"exact"``: no smaller set does it, and none of the same size gives the new class a larger lead;
-            ``"greedy"``: grown one by one from the best three, so a smaller set may do; ``"none"``: nothing was found.
+            of those searched; ``"greedy"``: grown one by one from the best three, so a smaller set may do;
+            ``"none"``: nothing was found.
         searched: how many concepts sets were made of: all that can be removed, or the most influential ones.
         complete: whether these are all of them.
         most: how many concepts a set was allowed to have.

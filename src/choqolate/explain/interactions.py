@@ -38,7 +38,7 @@ def strongest_interactions(
 
     Weights are nonnegative, so :math:`|I_{jl}| \le b_{jl} + c_{jl} \le 2 \min(Shap_j, Shap_l)`: pairs of concepts with
     small Shapley values need not be looked at. Of larger vocabularies, the pairs of the 1,024 concepts with the largest
-    Shapley values are.
+    Shapley values are. Free weights have no such bound: all these pairs are looked at.
 
     Args:
         capacity: ``N`` capacities over ``M`` inputs.

@@ -20,7 +20,7 @@ _OF_ROWS = ("concept_to_node", "node_to_class", "node_values", "class_scores", "
 
 
 class Share(NamedTuple):
-    """What one concept or node contributes to a number: its name, the contribution, and its own value (0 to 1)."""
+    """What one concept or node contributes to a number: its name, the contribution, and its own value."""
 
     name: str
     value: float
@@ -35,7 +35,7 @@ class Attribution:
         values: the contributions ``(n, K)``; a row sums to ``end - start``.
         start: the number at the baseline ``(n,)``.
         end: the number itself ``(n,)``.
-        levels: values of the concepts or nodes ``(n, K)``, scaled to [0, 1].
+        levels: values of the concepts, scaled to [0, 1], or of the nodes ``(n, K)``.
         names: of the K concepts or nodes.
         subjects: what the number is, a text for each input ``(n,)``.
         baseline: ``"zero"`` or ``"mean"``: what the inputs are compared with; empty if not known.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +40,9 @@ def read_pixels(image: Any) -> np.ndarray:
     from choqolate.concepts.images import as_rgb
 
     if isinstance(image, str | PathLike):
-        return np.asarray(_read(fspath(image)))
+        from choqolate.pictures import read_picture
+
+        return np.asarray(read_picture(image))
     array = np.asarray(as_rgb(image) if isinstance(image, Image) else image)
     shape = array.shape
     if array.dtype.kind not in "biuf" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (3, 4)):
@@ -51,12 +53,3 @@ def read_pixels(image: Any) -> np.ndarray:
     if not array.size:
         raise ChoqolateError(f"expected a picture with pixels, got none (shape {shape})")
     return array.astype(np.float64) if array.dtype.kind == "b" else array
-
-
-def _read(path: str) -> Any:
-    from choqolate.concepts.images import Unreadable, decode, read_content
-
-    try:
-        return decode(read_content(path)[0])
-    except Unreadable as error:
-        raise ChoqolateError(f"expected a picture, {path} cannot be read: {error}") from None

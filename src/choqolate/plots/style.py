@@ -1,4 +1,4 @@
-"""What all pictures share: colours, one font, names that fit."""
+"""What all figures share: colours, one font, names that fit."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from choqolate.plots import style
 from choqolate.plots.placing import LINE, pushed_apart, write_title
 from choqolate.plots.room import make_room
 from choqolate.plots.style import drawn_width, font, scale, shortened
-from choqolate.validation import check_number, find_concepts
+from choqolate.plots.words import check_node, node_name
+from choqolate.validation import find_concepts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def training_dynamics(
             marker="o" if len(epochs) == 1 else None,
         )
     _dress(ax, history[:, chosen])
-    title = f"node {node}: {explanation.nodes[node]}"
+    title = node_name(explanation, node)
     write_title(ax, title, font(_TITLE))  # so that there is room for it
     make_room(ax)
     _name_lines(ax, names, history[-1, chosen], len(epochs))
@@ -88,9 +89,7 @@ def _history(explanation: ModelExplanation, node: int) -> np.ndarray:
             "expected a model that kept the attributions of every epoch, this one did not: train it with "
             "ChoqolateClassifier(track=True)"
         )
-    check_number("node", node, minimum=0, whole=True)
-    if node >= explanation.history.shape[1]:
-        raise ChoqolateError(f"expected a node from 0 to {explanation.history.shape[1] - 1}, got {node}")
+    check_node(explanation, node)
     of_node: np.ndarray = explanation.history[:, node]
     return of_node
 

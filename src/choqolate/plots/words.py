@@ -185,14 +185,14 @@ def _check_colour(explanation: ModelExplanation, colour: str) -> None:
 
 
 def check_node(explanation: ModelExplanation, node: object) -> None:
-    """The number of a node of this model."""
+    """Refuse what is not the number of a node of this model."""
     count = len(explanation.nodes)
     if not isinstance(node, Integral) or isinstance(node, bool) or not 0 <= int(node) < count:
         raise ChoqolateError(f"expected a node from 0 to {count - 1}, got {node!r}")
 
 
 def write_heading(ax: Axes, explanation: ModelExplanation, node: int, left: float = 0.0) -> None:
-    """What a picture of a node is called, from ``left`` points left of the axes and cut to their width."""
+    """What a drawing of a node is called, from ``left`` points left of the axes and cut to their width."""
     width = size_in_points(ax)[0] + left
     name = node_name(explanation, node, short=width < _SHORT * scale())
     write_title(ax, name, font(_HEADING), 1, left=left, width=width, color=SOFT)

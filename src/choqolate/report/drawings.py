@@ -17,25 +17,22 @@ MOST_WORDS = 30
 _HEATMAP_SIDE = 480  # pixels, about
 
 
-def word_cloud_svg(
-    words: Sequence[tuple[str, float]], marked: Container[str] = (), *, title: str = "", most: int = MOST_WORDS
-) -> Markup:
+def word_cloud_svg(words: Sequence[tuple[str, float]], marked: Container[str] = (), *, title: str = "") -> Markup:
     """A word cloud as SVG text, so that it can be searched, copied and read aloud.
 
     Every word has the width that the layout gave it, whatever font the reader has.
 
     Args:
         words: names and Shapley values, the largest first.
-        marked: names of spurious concepts; they are underlined and have another colour.
+        marked: names to underline, in another colour.
         title: what it shows, for those who cannot see it.
-        most: words at most.
 
     >>> drawing = word_cloud_svg([("webbed feet", 0.7), ("<sea>", 0.3)], {"<sea>"}, title="node 0")
     >>> drawing.count("<text"), "&lt;sea&gt;" in drawing, 'class="marked"' in drawing
     (2, True, True)
     """
     width, height = CLOUD_SIZE
-    shown = [(name, value) for name, value in words[:most] if value]
+    shown = [(name, value) for name, value in words[:MOST_WORDS] if value]
     placed = place_words([(_written(name, value), value) for name, value in shown], width, height)
     texts = []
     for word in placed:

@@ -78,7 +78,7 @@ def example(
         file: the picture itself, if it is at hand.
         truth: its class, if known.
         group: its group, if known.
-        marked: names of inputs that are known to be spurious.
+        marked: names to underline.
     """
     probabilities = model.predict_proba(X)[0]
     ranking = explanation.ranking[0][:MOST_CLASSES]

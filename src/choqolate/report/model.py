@@ -19,10 +19,10 @@ from choqolate.explain import explain_change
 from choqolate.files import check_output, write_bytes
 from choqolate.pictures import score_pictures
 from choqolate.report import count, data_uri, render, share
-from choqolate.report.drawings import correlation_png, word_cloud_svg
-from choqolate.report.provenance import commands, facts, words
-from choqolate.report.view import BEFORE, View
-from choqolate.suspects import without
+from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
+from choqolate.report.provenance import commands, facts, removal_command, words
+from choqolate.report.view import View
+from choqolate.suspects import Suspects, without
 
 if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
@@ -46,6 +46,7 @@ def write_report(
     backbone: Backbone | str | None = None,
     title: str = "A model explained",
     names: tuple[str, str] = ("model", "scores.parquet"),
+    suspects: Suspects | None = None,
     verbose: bool = False,
 ) -> Path:
     """Write a page that explains a model; it needs nothing but itself.
@@ -60,17 +61,19 @@ def write_report(
         backbone: the encoder for ``images``, if it has moved.
         title: of the page.
         names: of the model and of the scores, in the commands that the page proposes.
+        suspects: what :func:`choqolate.find_suspects` found, if it was asked already.
         verbose: show a progress bar (on a terminal).
 
     Returns:
         The path of the page.
 
     Raises:
-        ChoqolateError: if the table lacks concepts of the model, or a picture cannot be read.
+        ChoqolateError: if the table lacks concepts of the model, a picture cannot be read, or the path does not end in
+            ``.html``.
     """
     target = Path(path)
     check_page(target)
-    view = View(model, table, root, verbose)
+    view = View(model, table, root, verbose, suspects)
     if not isinstance(images, ConceptScores):
         images = score_pictures(model, images, backbone=backbone) if len(images) else images
     own = view.examples_of_files(images) if isinstance(images, ConceptScores) else []
@@ -145,7 +148,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         sentences.append(f"{sentence}.")
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
-    sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects else [])[:1]]
+    sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects and suspects["helpful"] else [])[:1]]
     half = [_needed(values.reshape(-1, len(model.concepts_)).sum(0)) for values in np.abs(model.node_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
@@ -158,10 +161,8 @@ def _hope(outcome: dict[str, Any]) -> str:
     """What the first proposal of a removal would do."""
     some = ", ".join(outcome["concepts"][:4]) + (", …" if len(outcome["concepts"]) > 4 else "")
     old, new = outcome["before"].worst_group, outcome["after"].worst_group
-    return (
-        f"Without {_counted(len(outcome['concepts']), 'suspected concept')} ({some}) its worst group would be right on "
-        f"{share(new[1])} instead of {share(old[1])}."
-    )
+    without_them = f"Without {_counted(len(outcome['concepts']), 'suspected concept')} ({some})"
+    return f"{without_them} it would be right on {share(new[1])} of its worst group instead of {share(old[1])}."
 
 
 def _needed(values: np.ndarray) -> int:
@@ -208,17 +209,15 @@ def _nodes(view: View) -> list[dict[str, Any]]:
     cards, gini = [], explanation.gini
     marked = np.isin(explanation.concepts, list(names))
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
-        values, leading = explanation.node_attributions[node], explanation.leading(node, LEADING)
-        order = np.argsort(-np.abs(values), kind="stable")
-        words_of = [(explanation.concepts[j], float(values[j])) for j in order[:60]]
+        values, leading = explanation.node_attributions[node], explanation.leading(node, MOST_WORDS)
         counts = explanation.class_attributions[:, node]
         most = np.argsort(-counts, kind="stable")[:PAIRS]
         pairs = explanation.interactions[node]
         cards.append(
             {
                 "name": name,
-                "cloud": word_cloud_svg(words_of, names, title=f"node {node}"),
-                "leading": [(concept, value, concept in names) for concept, value in leading],
+                "cloud": word_cloud_svg(leading, names, title=f"node {node}"),
+                "leading": [(concept, value, concept in names) for concept, value in leading[:LEADING]],
                 "marked": float(values[marked].sum()) if marked.any() else None,
                 "classes": [(explanation.classes[r], float(counts[r])) for r in most],
                 "n_classes": len(counts),
@@ -279,7 +278,7 @@ def _groups(view: View) -> dict[str, Any] | None:
     result = view.measured
     if result is None or not result.group_accuracy:
         return None
-    before = view.results.get(BEFORE)
+    before = next(iter(view.results.values())) if view.model.edits_ else None
     names = sorted(result.group_accuracy, key=lambda name: result.group_accuracy[name])
     rows = [
         {
@@ -311,15 +310,15 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
     return {
         "helpful": found.helpful[:MOST_ROWS],
         "idle": found.idle[:MOST_ROWS],
+        "n_helpful": len(found.helpful),
+        "n_idle": len(found.idle),
         "chosen": found.chosen,
         "rows": found.rows,
         "needed": found.needed,
         "too_few": found.too_few,
         "together": together,
         "peeked": found.chosen == view.measured.chosen,
-        "command": shlex.join(
-            ["choqolate", "remove", names[0], *chosen, "-o", f"{names[0]}-edited", "--scores", names[1]]
-        ),
+        "command": shlex.join(removal_command(names[0], chosen, "-o", f"{names[0]}-edited", "--scores", names[1])),
     }
 
 

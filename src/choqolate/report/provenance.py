@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,10 +149,15 @@ def _fit(model: ChoqolateClassifier) -> str:
     return f"{line}  # the seed is not known" if unknown_seed else line
 
 
+def removal_command(model: str, concepts: Sequence[str], *options: str) -> list[str]:
+    """`choqolate remove` with options first: names may begin with a dash."""
+    dashes = ["--"] if any(name.startswith("-") for name in concepts) else []
+    return ["choqolate", "remove", model, *options, *dashes, *concepts]
+
+
 def _remove(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
-    command = ["choqolate", "remove", folder, "-o", edited]
+    command = ["-o", edited]
     command += [] if edit.mode == "rescale" else ["--mode", edit.mode]
     command += [] if edit.nodes is None else ["--nodes", ",".join(map(str, edit.nodes))]
     command += ["--recalibrate", "scores.parquet"] if recalibrated else []
-    dashes = ["--"] if any(name.startswith("-") for name in edit.concepts) else []
-    return [*command, *dashes, *edit.concepts]
+    return removal_command(folder, edit.concepts, *command)

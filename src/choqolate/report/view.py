@@ -21,16 +21,14 @@ from choqolate.pictures import find_pictures
 from choqolate.progress import item_bar
 from choqolate.redundancy import Redundancy, check_redundancy
 from choqolate.report.examples import choose, example, in_turn, set_scale, waterfalls_of
-from choqolate.suspects import Suspects, find_suspects
+from choqolate.suspects import MOST_CORRELATED, Suspects, find_suspects
 
 if TYPE_CHECKING:
     from choqolate.classifier import ChoqolateClassifier
     from choqolate.concepts.scores import ConceptScores
 
 BEST, WORST = 4, 8  # pictures shown
-BEFORE = "before the removal"
 CHANGED = 4  # pictures shown that a removal moved to another class
-MOST_CORRELATED = 3_000  # concepts whose pairs are looked at
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class View:
     table: ConceptScores | None
     root: str | os.PathLike[str] | None
     verbose: bool
+    known_suspects: Suspects | None = None
     notes: list[str] = field(default_factory=list)
 
     @cached_property
@@ -80,8 +79,8 @@ class View:
             return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ChoqolateWarning)  # said once, for the first
-            results = {BEFORE: evaluate(self.trained, self.table)} if self.model.edits_ else {}
-            results[self.rows_called] = self.measured
+            results = {f"{self.rows_called}, before": evaluate(self.trained, self.table)} if self.model.edits_ else {}
+            results[f"{self.rows_called}, after" if self.model.edits_ else self.rows_called] = self.measured
             train = training_rows(self.model, self.table)
             with suppress(ChoqolateError):  # labels that the model does not know
                 if train.labels is not None and len(train) < len(self.table):
@@ -124,7 +123,9 @@ class View:
 
     @cached_property
     def suspects(self) -> Suspects | None:
-        return find_suspects(self.model, self.table) if self.measured and self.table is not None else None
+        if self.measured is None or self.table is None:
+            return None
+        return find_suspects(self.model, self.table) if self.known_suspects is None else self.known_suspects
 
     def examples(self) -> dict[str, list[dict[str, Any]]]:
         """The best and the worst classified pictures, and of an edited model those that changed sides."""
@@ -150,18 +151,21 @@ class View:
         """How many pictures a removal moved from which class to which."""
         if not self.model.edits_ or self.rows is None:
             return {}
-        before, after = self.trained.predict(self.X).tolist(), self.model.predict(self.X).tolist()
-        pairs = Counter(zip(before, after, strict=True))
+        pairs = Counter(self._predictions)
         return {pair: number for pair, number in pairs.most_common() if pair[0] != pair[1]}
+
+    @cached_property
+    def _predictions(self) -> list[tuple[object, object]]:
+        """The predicted class of every row, before and after."""
+        return list(zip(*(model.predict(self.X).tolist() for model in (self.trained, self.model)), strict=True))
 
     @cached_property
     def _flipped(self) -> list[int]:
         """Rows that a removal moved to another class, one of each class in turn."""
         if not self.transitions:
             return []
-        before, after = (model.predict(self.X).tolist() for model in (self.trained, self.model))
-        rows = [row for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-        return in_turn(rows, [str(label) for label in after])
+        rows = [row for row, (old, new) in enumerate(self._predictions) if old != new]
+        return in_turn(rows, [str(new) for _, new in self._predictions])
 
     def examples_of_files(self, images: ConceptScores) -> list[dict[str, Any]]:
         """Pictures that were scored from their pixels."""
