@@ -498,7 +498,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 import numpy as np, choqolate as cq
 rng = np.random.default_rng(0)
-X, y = rng.random((20, 12_000)), np.arange(20) % 2
+X, y = rng.random((20, 8_000)), np.arange(20) % 2
 clf = cq.ChoqolateClassifier(n_nodes=4, interactions="factored", rank=2, epochs=1, device="cpu").fit(X, y)
 why = clf.explain(X[:2])
 print(np.abs(why.concept_to_node.sum(2) - why.node_values + why.node_baseline).max() < 1e-6)
