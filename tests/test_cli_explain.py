@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 import choqolate as cq
-from choqolate.cli import main
 from tests.test_cli import choqolate
+from tests.test_cli_data import choqolate as run_here
 from tests.test_cli_model import ODD, write_table
 
 
@@ -28,23 +26,10 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def run(place, monkeypatch, capsys):
+def run(place, monkeypatch):
     """Run the command in this process: exit code, standard output, standard error."""
     monkeypatch.chdir(place)
-
-    def call(*arguments, width=100):
-        monkeypatch.setattr(sys, "argv", ["choqolate", "explain", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", str(width))
-        monkeypatch.setenv("NO_COLOR", "1")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
+    return lambda *arguments, width=100: run_here("explain", *arguments, width=width)
 
 
 def picture_of(place):

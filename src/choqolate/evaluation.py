@@ -86,6 +86,17 @@ class Evaluation:
         worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
         return f"Evaluation({self.rows:,} rows, accuracy {self.accuracy:.3f}{worst})"
 
+    @property
+    def mistakes(self) -> list[tuple[int, str, str]]:
+        """How many rows of which class were taken for which other one, the most frequent first."""
+        found = [
+            (number, truth, other)
+            for truth, row in self.confusion.items()
+            for other, number in row.items()
+            if other != truth
+        ]
+        return sorted(found, key=lambda mistake: -mistake[0])
+
     def plot_groups(self, ax: Axes | None = None) -> Axes:
         """Draw the accuracy of every group, see :func:`choqolate.plots.group_accuracy`."""
         from choqolate.plots import group_accuracy

@@ -71,15 +71,9 @@ def show_evaluation(console: Console, title: str, result: Evaluation, removed: S
 
 
 def _show_mistakes(console: Console, result: Evaluation, most: int = 5) -> None:
-    mistakes = [
-        (count, truth, other)
-        for truth, row in result.confusion.items()
-        for other, count in row.items()
-        if other != truth
-    ]
+    mistakes = result.mistakes
     if not mistakes:
         return
-    mistakes.sort(key=lambda mistake: -mistake[0])
     table = plain_table("class", "taken for", "rows", left=2)
     width = min(NAME_WIDTH, (console.width - len("100,000") - 2 * _GAP) // 2)
     for count, truth, other in mistakes[:most]:

@@ -20,7 +20,6 @@ from choqolate.suspects import Suspects
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
 _BAR = 20  # cells of the longest bar
 _NUMBERS = 29  # cells of the two columns of numbers and the gaps
-_WEAKEST = 0.001  # index of an interaction that is shown
 
 
 def show_pictures(console: Console, model: ChoqolateClassifier, rows: ConceptScores) -> None:
@@ -74,10 +73,8 @@ def _show_steps(console: Console, what: str, attribution: Attribution, most: int
         length = round(room * abs(share.value) / longest)
         bar = ("█" if share.value > 0 else "▒") * max(length, 1)
         table.add_row(Text(cut(share.name)), f"{share.level:.2f}", f"{share.value:+.4f}", bar)
-    start, end = float(attribution.start[0]), float(attribution.end[0])
-    rest = end - start - sum(share.value for share in leading)
-    n_rest = int((attribution.values[0] != 0).sum()) - len(leading)
-    if n_rest > 0:
+    n_rest, rest = attribution.others(0, most)
+    if n_rest:
         table.add_row(Text(f"{n_rest:,} others", style="dim"), "", f"{rest:+.4f}", "")
     console.print(table)
 
@@ -129,7 +126,7 @@ def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
         signs = [
             f"{cut(p.first)} {'and' if p.index > 0 else 'or'} {cut(p.second)} {p.index:+.3f}"
             for p in pairs[:MOST_PAIRS]
-            if abs(p.index) >= _WEAKEST
+            if p.notable
         ]
         if signs:
             table.add_row(

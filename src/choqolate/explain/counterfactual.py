@@ -268,7 +268,8 @@ def _of_inputs(
     capacity: Capacity, u: Tensor, means: Tensor, inputs: Tensor, mode: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A ``(N, I)``, B ``(N, I, I)``, D and E of the inputs listed."""
-    b, c = (weights[:, :, inputs] for weights in capacity.pairs(inputs))
+    with_all = capacity.pairs(inputs)
+    b, c = (weights[:, :, inputs] for weights in with_all)
 
     def pair(first: Tensor, second: Tensor) -> Tensor:
         return b * torch.minimum(first[:, None], second) + c * torch.maximum(first[:, None], second)
@@ -281,8 +282,7 @@ def _of_inputs(
         return A, B - pair(mean, at) - pair(at, mean) + pair(mean, mean), torch.zeros_like(A), torch.zeros_like(B)
     D, E = capacity.involved_mass()[:, inputs], b + c
     if mode == "canonical":
-        all_b, all_c = capacity.pairs(inputs)
-        freed = torch.minimum(all_b, all_c)
+        freed = torch.minimum(*with_all)
         A, D = A - freed @ u, D - freed.sum(-1)
         common = torch.minimum(b, c)
         B, E = B - common * (at[:, None] + at), E - 2 * common

@@ -12,6 +12,7 @@ from torch import Tensor
 from choqolate.integral import AdditiveCapacity, Capacity
 
 _FIRST_LOOK, _LAST_LOOK = 64, 1024  # leading concepts whose pairs are looked at, at first and at most
+_NOTABLE = 0.001  # index of a pair that matters at all
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Interaction:
     first: str
     second: str
     index: float
+
+    @property
+    def notable(self) -> bool:
+        """Whether it is worth showing."""
+        return abs(self.index) >= _NOTABLE
 
     @property
     def kind(self) -> str:

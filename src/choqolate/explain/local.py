@@ -52,6 +52,8 @@ class Attribution:
     Attribution(1 input, 2 names, score of waterbird: 0.200 -> 0.400)
     >>> gull.leading()
     [Share(name='webbed feet', value=0.3, level=0.9), Share(name='forest', value=-0.1, level=0.6)]
+    >>> gull.others(most=1)
+    (1, -0.1)
     """
 
     values: np.ndarray
@@ -79,6 +81,12 @@ class Attribution:
             for j in order
             if self.values[row, j] != 0
         ]
+
+    def others(self, row: int = 0, most: int = 10) -> tuple[int, float]:
+        """How many contributions there are beyond the leading ones, and what they sum to."""
+        leading = self.leading(row, most)
+        number = int(np.count_nonzero(self.values[row])) - len(leading)
+        return number, float(self.end[row] - self.start[row]) - sum(share.value for share in leading)
 
     def plot_waterfall(self, row: int = 0, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw how one number came about, see :func:`choqolate.plots.waterfall`."""

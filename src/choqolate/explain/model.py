@@ -15,7 +15,7 @@ from choqolate import metrics
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
 from choqolate.explain.names import name_nodes
-from choqolate.validation import check_number, find_concepts
+from choqolate.validation import check_number, find_concepts, section, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,8 +140,6 @@ def explain_model(
     >>> wine.leading(0)[0][0] in wine.nodes[0]
     True
     """
-    from choqolate.evaluation import spurious_concepts
-
     if isinstance(model, str | PathLike):
         raise ChoqolateError(f"expected a fitted model, got the path {model}: choqolate.load reads it")
     check_is_fitted(model)
@@ -151,8 +149,11 @@ def explain_model(
     one_layer = getattr(model, "n_nodes", 0) is None
     attributions = model.node_attributions_
     nodes = classes if one_layer else name_nodes(attributions, concepts)
-    marked = spurious_concepts(model) if spurious is None else spurious
-    known = {model.concepts_[j] for j in find_concepts(marked, model.concepts_)} if marked else set()
+    if spurious is None:
+        known = set(texts(section(model.provenance_, "vocabulary"), "spurious"))
+    else:
+        named = [spurious] if isinstance(spurious, str) else list(spurious)
+        known = {model.concepts_[j] for j in find_concepts(named, model.concepts_)} if named else set()
     within, between = _interactions(model, concepts, nodes, most)
     history = getattr(model, "history_", {}).get("node_attributions")
     return ModelExplanation(

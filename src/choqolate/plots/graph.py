@@ -35,7 +35,6 @@ _FONT, _NUMBERS = 8.0, 7.0  # points, see style.font
 _BESIDE = 11.0  # points from a circle's centre to its name
 _KEY = 20.0  # points kept free for what lines mean
 _WRITTEN = 6  # lines with their index, the strongest
-_WORTH = 0.001  # index below which a pair is not drawn
 _FULL = 0.2  # index from which on lines are as wide as can be
 _THIN, _WIDE = 0.6, 4.0  # points: lines
 _LINES: dict[str, tuple[str, Literal["solid", "dashed"], str]] = {  # colour, dashes and meaning
@@ -69,7 +68,7 @@ def interaction_graph(explanation: ModelExplanation, node: int, ax: Axes | None 
     check_node(explanation, node)
     check_number("most", most, minimum=1, whole=True)
     known = explanation.interactions[node] if explanation.interactions else ()
-    pairs = [pair for pair in known if abs(pair.index) >= _WORTH][:most]
+    pairs = [pair for pair in known if pair.notable][:most]
     names = _walk(pairs)
     half = (len(names) + 1) // 2
     left, right = names[half:][::-1], names[:half]

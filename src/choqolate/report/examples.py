@@ -111,8 +111,7 @@ def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> d
     """One number as a waterfall: contributions with where they begin and end; :func:`set_scale` turns it into bars."""
     leading = attribution.leading(0, most)
     start, end = float(attribution.start[0]), float(attribution.end[0])
-    others = end - start - sum(share.value for share in leading)
-    n_others = int(np.count_nonzero(attribution.values[0])) - len(leading)
+    n_others, others = attribution.others(0, most)
     rows: list[dict[str, Any]] = [
         {"name": s.name, "level": s.level, "value": s.value, "marked": s.name in marked} for s in leading
     ]

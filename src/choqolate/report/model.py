@@ -14,7 +14,7 @@ import numpy as np
 from choqolate import metrics
 from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.evaluation import Evaluation, evaluate, spurious_concepts
+from choqolate.evaluation import Evaluation, spurious_concepts
 from choqolate.explain import explain_change
 from choqolate.files import check_output, write_bytes
 from choqolate.pictures import score_pictures
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
 
 LEADING = 6  # concepts of a node with their numbers
-PAIRS = 3  # interactions of a node, of either kind,
-WEAKEST = 0.001  # with at least this index
+PAIRS = 3  # interactions of a node, of either kind
+WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
@@ -223,8 +223,8 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "n_classes": len(counts),
                 "gini": float(gini[node]),
                 "coherence": coherence[node],
-                "together": [pair for pair in pairs if pair.index >= WEAKEST][:PAIRS],
-                "either": [pair for pair in pairs if pair.index <= -WEAKEST][:PAIRS],
+                "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
+                "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
             }
         )
     return cards
@@ -260,17 +260,10 @@ def _classes(view: View) -> dict[str, Any] | None:
     names = list(result.class_accuracy)
     if len(names) > MOST_ROWS:
         names = sorted(names, key=lambda name: result.class_accuracy[name])[:MOST_ROWS]
-    mistakes = [
-        (number, truth, other)
-        for truth, row in result.confusion.items()
-        for other, number in row.items()
-        if truth != other
-    ]
-    mistakes.sort(key=lambda one: (-one[0], one[1], one[2]))
     return {
         "rows": [(name, result.class_rows[name], result.class_accuracy[name]) for name in names],
         "n_classes": len(result.class_accuracy),
-        "mistakes": mistakes[:10],
+        "mistakes": result.mistakes[:10],
     }
 
 
@@ -289,7 +282,7 @@ def _groups(view: View) -> dict[str, Any] | None:
         }
         for name in names[:MOST_ROWS]
     ]
-    return {"rows": rows, "n_groups": len(names), "edited": before is not None}
+    return {"rows": rows, "n_groups": len(names)}
 
 
 def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
@@ -304,7 +297,7 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
     for name, concepts in proposals.items():
         edited = without(view.model, concepts) if concepts else None
         if edited is not None and view.measured.worst_group is not None:
-            after = evaluate(edited, view.table)
+            after = view.measure(edited)
             together.append({"name": name, "concepts": concepts, "before": view.measured, "after": after})
     chosen: Sequence[str] = next((one["concepts"] for one in together), ("CONCEPT",))
     return {

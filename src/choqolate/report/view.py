@@ -77,15 +77,20 @@ class View:
         """Evaluations by name: the rows it is measured on, before and after a removal, and the training rows."""
         if self.measured is None or self.table is None:
             return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ChoqolateWarning)  # said once, for the first
-            results = {f"{self.rows_called}, before": evaluate(self.trained, self.table)} if self.model.edits_ else {}
-            results[f"{self.rows_called}, after" if self.model.edits_ else self.rows_called] = self.measured
-            train = training_rows(self.model, self.table)
-            with suppress(ChoqolateError):  # labels that the model does not know
-                if train.labels is not None and len(train) < len(self.table):
-                    results["training"] = evaluate(self.model, train, "all")
+        results = {f"{self.rows_called}, before": self.measure(self.trained)} if self.model.edits_ else {}
+        results[f"{self.rows_called}, after" if self.model.edits_ else self.rows_called] = self.measured
+        train = training_rows(self.model, self.table)
+        with suppress(ChoqolateError):  # labels that the model does not know
+            if train.labels is not None and len(train) < len(self.table):
+                results["training"] = evaluate(self.model, train, "all")
         return results
+
+    def measure(self, other: ChoqolateClassifier) -> Evaluation:
+        """Another version of the model on the same rows; what is doubtful about them was said already."""
+        assert self.table is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ChoqolateWarning)
+            return evaluate(other, self.table)
 
     @cached_property
     def trained(self) -> ChoqolateClassifier:
