@@ -288,6 +288,12 @@ class ChoqolateClassifier(Editing, ConceptEstimator, ClassifierMixin, Transforme
             return tuple(str(label) for label in self.classes_.tolist())
         return name_nodes(self.node_attributions_, self.input_names_)
 
+    @property
+    def n_parameters_(self) -> int:
+        r"""Number of trained parameters; of two pairwise layers :math:`N M^2 + C N^2`."""
+        check_is_fitted(self)
+        return sum(theta.numel() for theta in self.parameters_.values())
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of :meth:`transform`: node0, node1, ...; without nodes, the classes."""
         check_is_fitted(self)
