@@ -30,17 +30,33 @@ def score(
     Raises:
         ChoqolateError: if the backbone is not the one that encoded the pictures.
     """
-    folder, manifest = embeddings.folder, embeddings.manifest
     if not isinstance(vocabulary, Vocabulary):
         vocabulary = Vocabulary.parse(as_names(vocabulary, "vocabulary"))
+    return score_vectors(embeddings, vocabulary, concept_vectors(embeddings.folder, vocabulary, backbone))
+
+
+def concept_vectors(folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: Backbone | None = None) -> np.ndarray:
+    """One unit vector a concept ``(M, d)``, float32: see :meth:`Vocabulary.combine`.
+
+    Args:
+        folder: of the embeddings, which keeps the vectors of texts as well.
+        vocabulary: the concepts.
+        backbone: as in :func:`score`.
+
+    Raises:
+        ChoqolateError: if the backbone is not the one that encoded the pictures.
+    """
     if backbone is not None:
         folder.check(backbone, precision=False)
     prompts = vocabulary.prompts()
-    vectors = dict(zip(prompts, encode_prompts(folder, prompts, backbone), strict=True))
-    concepts = vocabulary.combine(vectors)
-    scores = folder.images.get(embeddings.digests, through=np.ascontiguousarray(concepts.T))
+    return vocabulary.combine(dict(zip(prompts, encode_prompts(folder, prompts, backbone), strict=True)))
+
+
+def score_vectors(embeddings: Embeddings, vocabulary: Vocabulary, vectors: np.ndarray) -> ConceptScores:
+    """Products of every picture's vector and the vectors ``(M, d)`` that stand for the concepts of a vocabulary."""
+    manifest = embeddings.manifest
     return ConceptScores(
-        scores,
+        embeddings.folder.images.get(embeddings.digests, through=np.ascontiguousarray(vectors.T)),
         vocabulary.concepts,
         labels=manifest.labels,
         split=manifest.split,
