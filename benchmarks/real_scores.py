@@ -1,8 +1,10 @@
 """CHOQOLATE on real CLIP scores, from saved embeddings, beside a linear bottleneck of the same width.
 
     python benchmarks/real_scores.py images.npz texts.npz --drop cat dog car
+    python benchmarks/real_scores.py images.npz texts.npz --drop cat dog car --save cats-dogs-cars.parquet
 
-``images.npz`` holds ``embeddings (n, d)``, ``labels (n,)`` and ``split`` (train / test) of pictures, ``texts.npz``
+The second command only saves the scores, for ``choqolate compare``. ``images.npz`` holds ``embeddings (n, d)``,
+``labels (n,)`` and ``split`` (train / test) of pictures, and perhaps ``classes``, the names of the labels; ``texts.npz``
 holds ``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts that name a
 class are dropped: they would be the answer itself.
 """
@@ -40,6 +42,15 @@ def unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+def save_scores(X: pd.DataFrame, images: str, path: str) -> None:
+    """Write the scores as a table that every command takes."""
+    pictures = np.load(images)
+    names = [str(name) for name in pictures["classes"]] if "classes" in pictures else None
+    labels = [str(label) if names is None else names[label] for label in pictures["labels"]]
+    split = [str(part) for part in pictures["split"]]
+    cq.ConceptScores(X.to_numpy(), list(X.columns), labels=labels, split=split, classes=names or ()).save(path)
+
+
 def linear_bottleneck(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A linear M-8-C network on the same scaled scores: its predictions and the rows of its first layer."""
     torch.manual_seed(seed)
@@ -72,10 +83,14 @@ def main() -> None:
     parser.add_argument("images")
     parser.add_argument("texts")
     parser.add_argument("--drop", nargs="*", default=[])
+    parser.add_argument("--save", metavar="FILE", help="write the scores to this .parquet or .csv file, and stop")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--interactions", nargs="*", default=["pairwise", "factored", "none"])
     arguments = parser.parse_args()
     X, y, train = read_scores(arguments.images, arguments.texts, arguments.drop)
+    if arguments.save:
+        save_scores(X, arguments.images, arguments.save)
+        return
     correlation = cq.metrics.concept_correlation(X[~train].to_numpy())
     off_diagonal = correlation[np.triu_indices(len(correlation), 1)].mean()
     console = Console()

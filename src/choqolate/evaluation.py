@@ -182,15 +182,15 @@ def _training_part(
     data = {"fingerprint": table.fingerprint, "split": split, "rows": len(rows), "sample": sample}
     provenance = copy.deepcopy(table.provenance)
     provenance.pop("root", None)  # where the pictures were is of the table, and nobody else's business
-    provenance["versions"] = _versions()
+    provenance["versions"] = package_versions()
     provenance["data"] = section(provenance, "data") | data | ({"left_out": left_out} if left_out else {})
     if rows.spurious:
         provenance["vocabulary"] = section(provenance, "vocabulary") | {"spurious": list(rows.spurious)}
     return rows, provenance
 
 
-def _versions() -> dict[str, str]:
-    """Of what a model is trained with."""
+def package_versions() -> dict[str, str]:
+    """Versions of what a model is trained with."""
     from choqolate import __version__
 
     packages = {"choqolate": __version__, "torch": str(torch.__version__), "numpy": np.__version__}

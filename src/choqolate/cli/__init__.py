@@ -15,7 +15,8 @@ import typer
 
 import choqolate.cli.data  # datasets, embed, score
 import choqolate.cli.explain
-import choqolate.cli.model  # noqa: F401  # demo, fit, eval, remove; explain comes after them
+import choqolate.cli.model  # demo, fit, eval, remove; explain comes after them
+import choqolate.cli.research  # noqa: F401  # compare, debias, reproduce
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 

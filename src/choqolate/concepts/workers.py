@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -13,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from choqolate.concepts.images import ImageTransform, Prepared, prepare
+from choqolate.processes import serve
 
 _TASK = 8  # pictures handed to a worker at a time
 _NICENESS = 10  # decoding gives way to an encoder that wants the same cores
@@ -119,20 +117,12 @@ class _Pool:
 
 def _become_worker(parent: int, known: Collection[bytes]) -> None:
     global _known
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the main process ends the others
+    serve(parent)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)  # decoders in C complain of damaged files there, which are reported anyway
     _known = known
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """Leave no orphan behind when the main process is killed."""
-    while os.name != "posix" or os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 def _prepare_task(paths: Sequence[str], transform: ImageTransform) -> list[Prepared]:

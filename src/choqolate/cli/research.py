@@ -1,0 +1,278 @@
+"""Commands that compare: all methods, all ways out of a bias, and every table and figure of the paper."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from choqolate.experiments.experiment import Experiment, Settings
+    from choqolate.experiments.sources import Source
+
+
+class Data(StrEnum):
+    """Data that come with the package."""
+
+    birds = "birds"
+
+
+class Rule(StrEnum):
+    """How hyperparameters are chosen."""
+
+    accuracy = "accuracy"
+    sparsest = "sparsest"
+
+
+OwnScores = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[SCORES]",
+        help="Table of concept scores, .parquet or .csv; without it, drawn birds.",
+        show_default=False,
+    ),
+]
+DataName = Annotated[
+    Data | None, typer.Option("--data", metavar="NAME", help="birds: the data set that comes with the package.")
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", metavar="N", min=1, help="Runs of each; by default as many as the paper's.", show_default=False
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A first impression: three runs, short sweeps, fewer birds.")]
+Nodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Nodes, of every method.")]
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", metavar="N", min=1, help="Passes over the training rows.", show_default="100")
+]
+RuleName = Annotated[
+    Rule,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="How learning rate and penalty are chosen on validation rows: accuracy (the best), or sparsest (the "
+        "largest Gini within a point of the best; then our temperature is chosen as well).",
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option("--processes", metavar="N", min=1, help="How many train at a time.", show_default="one a core"),
+]
+
+
+@app.command()
+def compare(
+    scores: OwnScores = None,
+    data: DataName = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
+    ] = Path("choqolate-compare"),
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only these: choqolate, pcbm, pscbm, sparse-autoencoder, slr-avd, or an estimator of your own as "
+            "module:Class; can be repeated. The first is held against the others.",
+            show_default=False,
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="An estimator of your own beside all others; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    rule: RuleName = Rule.accuracy,
+    nodes: Nodes = 8,
+    epochs: Epochs = None,
+    processes: Processes = None,
+) -> None:
+    """Compare CHOQOLATE with the baselines on your own scores: accuracy, Gini, coherence, a figure, a test.
+
+    Stopped at any moment, the same command goes on where it was.
+
+    Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
+    """
+    from choqolate.experiments.compare import EXPERIMENT
+    from choqolate.experiments.experiment import Settings
+    from choqolate.experiments.methods import METHODS, find_method
+
+    chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
+    for name in chosen:
+        find_method(name)
+    settings = Settings(chosen, rule.value, _parameters(nodes, epochs), quick)
+    source = _source(scores, data, output, quick)
+    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+
+
+@app.command()
+def debias(
+    scores: OwnScores = None,
+    data: DataName = None,
+    spurious: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Text file with a spurious concept a line; by default those that SCORES marks."
+        ),
+    ] = None,
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Vectors of the pictures, for Ortho-Proj and Ortho-Cali.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results and tables.")
+    ] = Path("choqolate-debias"),
+    seeds: Seeds = None,
+    quick: Quick = False,
+    temperature: Annotated[
+        float, typer.Option(metavar="T", help="Of the softmax: small is accurate, large is sparse.")
+    ] = 0.005,
+    nodes: Nodes = 8,
+    epochs: Epochs = None,
+    processes: Processes = None,
+) -> None:
+    """Compare all ways out of a bias: removal in every mode, Group-DRO, DFR, projections, training without the words.
+
+    SCORES needs a column "group" (such as bird and background) to tell the worst group.
+
+    Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
+    """
+    from choqolate.concepts.vocabulary import Vocabulary
+    from choqolate.experiments.experiment import Settings
+    from choqolate.experiments.mitigation import EXPERIMENT
+
+    words = Vocabulary.read(spurious).concepts if spurious is not None else ()
+    source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings)
+    misfit = EXPERIMENT.misfit(source)
+    if misfit is not None:
+        raise ChoqolateError(f'{misfit}: a column "group" and --spurious words.txt say what they are')
+    settings = Settings(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
+    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which table or figure; by default all.", show_default=False)
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder with copies of the data sets, or with their scores as NAME.parquet.",
+            show_default=False,
+        ),
+    ] = None,
+    data: DataName = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
+    ] = Path("choqolate-paper"),
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Encoder; by default openai/clip-vit-large-patch14-336, as in the paper."),
+    ] = None,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    rule: RuleName = Rule.accuracy,
+    epochs: Epochs = None,
+    processes: Processes = None,
+    list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
+) -> None:
+    """Make the paper's tables and figures anew, its numbers beside ours. What is missing is said, the rest runs.
+
+    Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
+    """
+    from choqolate.cli import show_research as show
+    from choqolate.experiments import EXPERIMENTS, find_experiment
+    from choqolate.experiments.experiment import Settings
+    from choqolate.experiments.sources import paper_sources
+
+    if list_them:
+        show.show_experiments(EXPERIMENTS.values())
+        return
+    chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
+    settings = Settings(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
+    if root is None or data is not None:
+        if root is not None:
+            raise ChoqolateError("expected --root FOLDER or --data birds, got both: leave one out")
+        birds = _source(None, data, output, quick)
+        _run(chosen, {birds.name: birds}, output, seeds, settings, processes)
+        return
+    wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
+    sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)
+    _run(chosen, sources, output, seeds, settings, processes, absent)
+
+
+def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
+    return {"n_nodes": nodes} | ({} if epochs is None else {"epochs": epochs})
+
+
+def _source(
+    scores: Path | None,
+    data: Data | None,
+    output: Path,
+    quick: bool,
+    *,
+    spurious: tuple[str, ...] = (),
+    embeddings: Path | None = None,
+) -> Source:
+    """The user's table, or birds."""
+    from dataclasses import replace
+
+    from choqolate.cli.show_research import tell
+    from choqolate.datasets.birds import N_PICTURES
+    from choqolate.experiments.sources import QUICK_PICTURES, birds_source, table_source
+    from choqolate.files import check_parent
+
+    check_parent(output)
+    if scores is not None and data is not None:
+        raise ChoqolateError("expected SCORES or --data birds, got both: leave one out")
+    if scores is not None:
+        return table_source(scores, spurious=spurious, embeddings=embeddings)
+    if embeddings is not None:
+        raise ChoqolateError("--embeddings: birds have their own, leave it out")
+    n_pictures = QUICK_PICTURES if quick else N_PICTURES
+    tell(f"no scores given: on {n_pictures:,} drawn birds" if data is None else f"drawing {n_pictures:,} birds")
+    return replace(birds_source(output, n_pictures), spurious=spurious)
+
+
+def _run(
+    experiments: list[Experiment],
+    sources: dict[str, Source],
+    output: Path,
+    seeds: int | None,
+    settings: Settings,
+    processes: int | None,
+    absent: dict[str, str] | None = None,
+) -> None:
+    from choqolate.cli import show_research as show
+    from choqolate.cli.terminal import note
+    from choqolate.experiments.reproduction import reproduce as run
+
+    try:
+        done = run(
+            experiments,
+            sources,
+            output,
+            absent=absent,
+            seeds=seeds,
+            settings=settings,
+            processes=processes,
+            tell=show.tell,
+        )
+    except KeyboardInterrupt:
+        note("what is done so far is kept, the same command goes on from there")
+        raise
+    show.show_reproductions(done, output)

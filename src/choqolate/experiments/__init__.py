@@ -1,0 +1,55 @@
+"""Every table and figure of the paper, on its data sets or on others: declared in a file each, run by one runner."""
+
+from difflib import get_close_matches
+
+from choqolate.errors import ChoqolateError
+from choqolate.experiments import (
+    accuracy,
+    classes,
+    clouds,
+    components,
+    dynamics,
+    information,
+    mitigation,
+    nodes,
+    quality,
+    significance,
+    temperature,
+    trade_off,
+)
+from choqolate.experiments.experiment import Experiment, Settings
+from choqolate.experiments.reproduction import Reproduction, reproduce
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (
+        accuracy,
+        quality,
+        information,
+        trade_off,
+        significance,
+        clouds,
+        dynamics,
+        mitigation,
+        temperature,
+        classes,
+        components,
+        nodes,
+    )
+}
+"""In the order of the paper."""
+
+__all__ = ["EXPERIMENTS", "Experiment", "Reproduction", "Settings", "find_experiment", "reproduce"]
+
+
+def find_experiment(name: str) -> Experiment:
+    """A table or figure by its name; an unknown one is an error that proposes the nearest.
+
+    >>> find_experiment("accuracy").paper
+    'Table A3'
+    """
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    close = get_close_matches(name.lower(), EXPERIMENTS, n=1, cutoff=0.6)
+    proposal = f": did you mean {close[0]!r}?" if close else ":"
+    raise ChoqolateError(f"expected a table or figure, got {name!r}{proposal} known are {', '.join(EXPERIMENTS)}")

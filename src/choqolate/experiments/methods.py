@@ -1,0 +1,167 @@
+"""The methods that are compared, ours and the baselines, all trained many settings and seeds at a time."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from sklearn.base import BaseEstimator, clone
+
+from choqolate.baselines import PCBM, PSCBM, SLRAVD, SparseAutoencoder, fit_together
+from choqolate.classifier import fit_runs
+from choqolate.concepts.scores import ConceptScores
+from choqolate.errors import ChoqolateError
+from choqolate.evaluation import ConceptModel
+
+Parameters = Mapping[str, Any]
+RATES = (0.001, 0.01, 0.1)
+PENALTIES = (1e-5, 5e-5, 2e-4, 1e-3, 3e-3, 1e-2)  # PCBM's authors use 1e-5 and, on CUB, 2e-4
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, and which of its parameters are chosen on validation rows.
+
+    Attributes:
+        name: short, as on the command line.
+        title: as people write it.
+        train: from a table, seeds and settings of the parameters to a model for every seed of every setting.
+        grid: values that are tried of each parameter; empty for a method that is used as it is.
+        dials: the same for parameters that trade accuracy for sparsity: tried only by the rule ``"sparsest"``.
+        variants: settings that cannot be trained side by side, each tried with the whole grid.
+    """
+
+    name: str
+    title: str
+    train: Callable[[ConceptScores, Sequence[int], Sequence[Parameters]], list[list[ConceptModel]]]
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    dials: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    variants: Sequence[Parameters] = ({},)
+
+
+def _train_ours(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
+    """Settings that differ in nothing but the temperature share one pass over the data."""
+    trained: dict[int, list[ConceptModel]] = {}
+    for shared, members in _alike(settings, ("temperature",)):
+        temperatures = list(dict.fromkeys(settings[k]["temperature"] for k in members if "temperature" in settings[k]))
+        options: dict[str, Any] = dict(shared) | ({"temperatures": temperatures} if temperatures else {})
+        runs = fit_runs(rows.frame, rows.labels, seeds, device="cpu", **options)
+        for k in members:
+            place = temperatures.index(settings[k]["temperature"]) if "temperature" in settings[k] else 0
+            trained[k] = list(runs[place * len(seeds) : (place + 1) * len(seeds)])
+    return [trained[k] for k in range(len(settings))]
+
+
+def _baseline(estimator: type) -> Callable[..., list[list[ConceptModel]]]:
+    def train(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
+        """Settings that differ in nothing but learning rate and penalty share one pass over the data."""
+        trained: dict[int, list[ConceptModel]] = {}
+        for _, members in _alike(settings, ("learning_rate", "penalty")):
+            wanted = [estimator(device="cpu", random_state=seed, **settings[k]) for k in members for seed in seeds]
+            runs = fit_together(wanted, rows.frame, rows.labels)
+            for place, k in enumerate(members):
+                trained[k] = runs[place * len(seeds) : (place + 1) * len(seeds)]
+        return [trained[k] for k in range(len(settings))]
+
+    return train
+
+
+def _alike(settings: Sequence[Parameters], own: Iterable[str]) -> list[tuple[Parameters, list[int]]]:
+    """Settings grouped by all parameters but some; each group with what is common, and the places of its members.
+
+    A parameter that only some members of a group would set keeps them apart.
+    """
+    groups: dict[str, tuple[Parameters, list[int]]] = {}
+    for place, setting in enumerate(settings):
+        common = {name: value for name, value in setting.items() if name not in own}
+        key = json.dumps([sorted(common.items()), sorted(set(setting) & set(own))], default=str)
+        groups.setdefault(key, (common, []))[1].append(place)
+    return list(groups.values())
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("choqolate", "CHOQOLATE", _train_ours, dials={"temperature": (0.005, 0.02, 0.05, 0.1)}),
+        Method("pcbm", "PCBM", _baseline(PCBM), {"learning_rate": RATES, "penalty": PENALTIES}),
+        Method(
+            "pscbm",
+            "PSCBM",
+            _baseline(PSCBM),
+            {"learning_rate": RATES, "penalty": (7e-5, 7e-4, 7e-3)},
+            variants=({"min_score": 0.20}, {"min_score": None}),
+        ),
+        Method(
+            "sparse-autoencoder",
+            "Sparse AE",
+            _baseline(SparseAutoencoder),
+            {"learning_rate": (0.001, 0.01, 0.03), "penalty": (1e-4, 3e-4, 1e-3)},
+        ),
+        Method("slr-avd", "SLR-AVD", _baseline(SLRAVD), {"learning_rate": RATES, "penalty": PENALTIES}),
+    )
+}
+"""Ours first, then the baselines in the paper's order."""
+
+
+def find_method(name: str) -> Method:
+    """A method by its name; or an estimator of one's own, as ``module:Class``.
+
+    Raises:
+        ChoqolateError: for an unknown name, or an estimator that lacks what is measured.
+
+    >>> find_method("pcbm").title
+    'PCBM'
+    """
+    if name in METHODS:
+        return METHODS[name]
+    if ":" in name:
+        return _own_method(name)
+    close = get_close_matches(name.lower(), METHODS, n=1, cutoff=0.6)
+    proposal = f": did you mean {close[0]!r}?" if close else ":"
+    raise ChoqolateError(
+        f"expected a known method, got {name!r}{proposal} known are {', '.join(METHODS)}; an estimator of your own is "
+        "given as module:Class"
+    )
+
+
+def _own_method(name: str) -> Method:
+    module, _, attribute = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ChoqolateError(f"expected a method as module:Class that can be imported, got {name!r}: {error}") from None
+    estimator = made() if inspect.isclass(made) else made
+    lacking = [needed for needed in ("fit", "predict", "transform") if not callable(getattr(estimator, needed, None))]
+    if lacking or not isinstance(estimator, BaseEstimator):
+        came = f"it has no {lacking[0]}" if lacking else "it does not derive from sklearn.base.BaseEstimator"
+        raise ChoqolateError(
+            f"expected {name} to be an estimator of scikit-learn with fit, predict and transform, {came}"
+        )
+
+    def train(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
+        return [[_fit_own(estimator, name, rows, seed, setting) for seed in seeds] for setting in settings]
+
+    return Method(name, attribute, train)
+
+
+def _fit_own(estimator: Any, name: str, rows: ConceptScores, seed: int, setting: Parameters) -> ConceptModel:
+    wanted = {"random_state": seed} | dict(setting)
+    known = estimator.get_params()
+    model = clone(estimator).set_params(**{key: value for key, value in wanted.items() if key in known})
+    model.fit(rows.frame, rows.labels)
+    shape = getattr(getattr(model, "node_attributions_", None), "shape", None)
+    if shape is None or len(shape) != 2 or shape[1] != len(rows.concepts):
+        raise ChoqolateError(
+            f"expected {name} to have node_attributions_ of shape (nodes, {len(rows.concepts)}) after fit, got {shape}"
+        )
+    model.concepts_ = list(rows.concepts)
+    for missing, value in (("provenance_", {}), ("class_attributions_", None)):
+        if not hasattr(model, missing):
+            setattr(model, missing, value)
+    fitted: ConceptModel = model
+    return fitted

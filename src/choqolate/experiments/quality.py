@@ -1,0 +1,20 @@
+"""Table A4: how concentrated and how coherent the nodes of all methods are."""
+
+from choqolate.experiments import comparison
+from choqolate.experiments.experiment import Collected, Experiment, Shown
+
+
+def _show(collected: Collected) -> Shown:
+    title = "Attribution Gini and Node Coherence"
+    return Shown({"quality": comparison.table(collected, title, ["gini", "coherence"])})
+
+
+EXPERIMENT = Experiment(
+    name="quality",
+    title="Quality of the nodes: Gini and coherence",
+    paper="Table A4",
+    data=comparison.DATA,
+    seeds=comparison.SEEDS,
+    tasks=comparison.tasks,
+    show=_show,
+)

@@ -1,0 +1,66 @@
+"""Table A9: is our Gini, is our coherence larger than a baseline's, or is it chance?"""
+
+import math
+
+from choqolate.experiments import comparison, paper
+from choqolate.experiments.experiment import Collected, Experiment, Shown
+from choqolate.experiments.figures import QUALITIES
+from choqolate.experiments.methods import find_method
+from choqolate.experiments.sources import Source
+from choqolate.experiments.statistics import compare, show_p
+from choqolate.experiments.tables import DASH, Row, Table
+
+NOTE = (
+    "Δ is the distance of the medians relative to the baseline's; p is that of the one-sided Mann-Whitney U test that "
+    "CHOQOLATE's values are larger."
+)
+
+
+def table(collected: Collected) -> Table:
+    """A row for each baseline on each data set."""
+    ours, *others = collected.settings.methods
+    heads = ["Data set", "Baseline"]
+    for name in ("Gini", "Coherence"):
+        heads += [f"{name} Δ", f"{name} p", f"{name} Δ, paper", f"{name} p, paper"]
+    rows = [Row(_texts(collected, source, ours, other), ()) for source in collected.sources for other in others]
+    printed = [any(row.texts[k] for row in rows) for k in range(len(heads))]  # without empty columns of the paper
+    kept = [Row(tuple(text for text, some in zip(row.texts, printed, strict=True) if some), ()) for row in rows]
+    return Table(
+        f"{find_method(ours).title} against each baseline",
+        tuple(head for head, some in zip(heads, printed, strict=True) if some),
+        (),
+        kept,
+    )
+
+
+def _texts(collected: Collected, source: Source, ours: str, other: str) -> tuple[str, ...]:
+    texts = [source.title, find_method(other).title]
+    for metric in QUALITIES:
+        first, second = (
+            collected.values(comparison.config(source, method, collected.settings), metric) for method in (ours, other)
+        )
+        result = compare(first, second)
+        known = source.in_paper and ours == "choqolate"
+        printed = paper.significance(metric, source.name, other) if known else None
+        texts += [_delta(result.delta), show_p(result.p)] if result.n_ours and result.n_baseline else [DASH, DASH]
+        texts += ["", ""] if printed is None else [_delta(printed.delta), printed.p]
+    return tuple(texts)
+
+
+def _delta(value: float) -> str:
+    return DASH if math.isnan(value) else f"{value:z.2f}"
+
+
+def _show(collected: Collected) -> Shown:
+    return Shown({"significance": table(collected)}, notes=[NOTE])
+
+
+EXPERIMENT = Experiment(
+    name="significance",
+    title="Significance of the separation",
+    paper="Table A9",
+    data=comparison.DATA,
+    seeds=comparison.SEEDS,
+    tasks=comparison.tasks,
+    show=_show,
+)

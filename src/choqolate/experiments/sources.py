@@ -1,0 +1,206 @@
+"""The data that experiments run on: a table of scores each, ready on the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
+from choqolate.concepts.embedding import Embeddings, embed
+from choqolate.concepts.scores import ConceptScores
+from choqolate.concepts.scoring import score
+from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.datasets import find_dataset
+from choqolate.datasets.birds import BIRDS, N_PICTURES, render_birds
+from choqolate.errors import ChoqolateError
+from choqolate.files import write_bytes
+from choqolate.validation import find_concepts
+
+QUICK_PICTURES = 1_500
+_MARK = "source.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of scores, and what belongs to it.
+
+    Attributes:
+        name: the data set's short name, or that of the file.
+        title: its name as people write it.
+        scores: the file.
+        fingerprint: of the table that the file holds, see :attr:`ConceptScores.fingerprint`.
+        embeddings: folder with the vectors of the pictures, for what needs them.
+        spurious: concepts known to be spurious; by default those that the table marks.
+        subjects: what spurious words are paired with in prompts; by default the classes.
+        n_classes: only the first so many classes.
+        in_paper: whether the paper's numbers may stand beside ours.
+    """
+
+    name: str
+    title: str
+    scores: Path
+    fingerprint: str
+    embeddings: Path | None = None
+    spurious: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    n_classes: int | None = None
+    in_paper: bool = False
+
+    def config(self) -> dict[str, Any]:
+        """What tells results on this source from those on others."""
+        said: dict[str, Any] = {"name": self.name, "fingerprint": self.fingerprint[:16]}
+        if self.n_classes is not None:
+            said["n_classes"] = self.n_classes
+        if self.spurious:
+            said["spurious"] = sorted(self.spurious)
+        return said
+
+    def load(self) -> ConceptScores:
+        """The labelled rows, with a split."""
+        table = _load(self.scores, self.fingerprint)
+        if self.spurious:
+            find_concepts(self.spurious, table.concepts, known="the scores have")
+            table = replace(table, spurious=self.spurious)
+        return table if self.n_classes is None else first_classes(table, self.n_classes)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, fingerprint: str) -> ConceptScores:
+    table = ConceptScores.load(path)
+    if table.fingerprint != fingerprint:
+        raise ChoqolateError(f"expected the scores in {path} to stay as they were, they have changed: run again")
+    return table.with_split().labelled()
+
+
+def first_classes(table: ConceptScores, n_classes: int) -> ConceptScores:
+    """The rows of the first so many classes, in the data set's order.
+
+    >>> table = ConceptScores([[0.1], [0.2], [0.3]], ["crest"], labels=["wren", "gull", "jay"], split=["train"] * 3)
+    >>> first_classes(table, 2).classes
+    ('gull', 'jay')
+    """
+    kept = table.classes[:n_classes]
+    if len(kept) < n_classes:
+        raise ChoqolateError(f"expected at least {n_classes} classes, the table has {len(table.classes)}")
+    assert table.labels is not None
+    rows = [label in set(kept) for label in table.labels.tolist()]
+    return replace(replace(table, classes=()).take(rows), classes=kept)
+
+
+def table_source(
+    path: Path, *, spurious: tuple[str, ...] = (), embeddings: Path | None = None, name: str | None = None
+) -> Source:
+    """A user's own table of scores.
+
+    Raises:
+        ChoqolateError: if the table has no labels, or lacks a spurious concept.
+    """
+    table = ConceptScores.load(path)
+    table.labelled()
+    source = Source(name or path.stem, name or path.stem, path, table.fingerprint, embeddings, spurious)
+    source.load()
+    return source
+
+
+def birds_source(folder: Path, n_pictures: int = N_PICTURES, *, verbose: bool = True) -> Source:
+    """The embedded data set: drawn, encoded and scored, once for each folder and number of pictures."""
+    place = folder / "birds"
+    wanted = {"made_by": "choqolate reproduce", "pictures": n_pictures, "backbone": load_backbone("mini").identity}
+
+    def make() -> ConceptScores:
+        rows = render_birds(place / "images", n_pictures, verbose=verbose)
+        backbone = load_backbone("mini", device="cpu")
+        encoded = embed(rows, backbone, place / "embeddings", verbose=verbose)
+        return score(encoded, Vocabulary.parse(BIRDS.core, BIRDS.spurious), backbone)
+
+    source = _prepared(place, BIRDS.name, BIRDS.title, wanted, make)
+    return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core)
+
+
+def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None, *, verbose: bool = True) -> Source:
+    """A published data set, from a copy under ``root``: encoded and scored with the paper's words, once.
+
+    Raises:
+        ChoqolateError: if there is no copy, or it lacks files; the message says what was expected.
+    """
+    dataset, place = find_dataset(name), folder / name
+    labels = root / f"{name}.csv"  # COCO's places are in a file of their own
+    rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options and labels.exists() else {}))
+    wanted = {"made_by": "choqolate reproduce", "rows": len(rows), "backbone": backbone or DEFAULT_BACKBONE}
+
+    def make() -> ConceptScores:
+        encoder = load_backbone(backbone or DEFAULT_BACKBONE)
+        encoded = embed(rows, encoder, place / "embeddings", verbose=verbose)
+        return score(encoded, Vocabulary.parse(dataset.core, dataset.spurious), encoder)
+
+    source = _prepared(place, name, dataset.title, wanted, make)
+    return replace(source, embeddings=place / "embeddings", in_paper=True)
+
+
+def paper_sources(
+    names: Sequence[str],
+    root: Path,
+    folder: Path,
+    backbone: str | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    verbose: bool = True,
+) -> tuple[dict[str, Source], dict[str, str]]:
+    """What there is of some data sets in a folder, as scores (``NAME.parquet``) or as copies; and why others are not.
+
+    Args:
+        names: of the data sets.
+        root: the folder with the copies or the scores.
+        folder: for embeddings and scores that are made.
+        backbone: the encoder; by default the paper's.
+        tell: called with a sentence on each step.
+        verbose: show progress bars (on a terminal).
+
+    Raises:
+        ChoqolateError: if there is no such folder.
+    """
+    if not root.is_dir():
+        raise ChoqolateError(f"expected a folder with the data sets, there is no folder {root}")
+    sources: dict[str, Source] = {}
+    absent: dict[str, str] = {}
+    for name in names:
+        scored = root / f"{name}.parquet"
+        try:
+            if scored.exists():
+                sources[name] = replace(table_source(scored, name=name), title=find_dataset(name).title, in_paper=True)
+            else:
+                tell(f"looking for {find_dataset(name).title} in {root}")
+                sources[name] = copy_source(name, root, folder, backbone, verbose=verbose)
+        except ChoqolateError as error:
+            absent[name] = str(error)
+    return sources, absent
+
+
+def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: Callable[[], ConceptScores]) -> Source:
+    """The source in a folder if it was made there in the same way, else made anew."""
+    scores, mark = place / "scores.parquet", place / _MARK
+    known = _read_mark(mark)
+    if known is not None and known.get("wanted") == wanted and scores.exists():
+        return Source(name, title, scores, str(known["fingerprint"]))
+    table = make()
+    table.save(scores)
+    said = {"wanted": wanted, "fingerprint": table.fingerprint}
+    write_bytes(mark, json.dumps(said, indent=2).encode() + b"\n")
+    return Source(name, title, scores, table.fingerprint)
+
+
+def _read_mark(mark: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads(mark.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) and "fingerprint" in known else None
+
+
+def load_embeddings(source: Source) -> Embeddings | None:
+    """The vectors of a source's pictures, if it has them."""
+    return None if source.embeddings is None else Embeddings.load(source.embeddings)

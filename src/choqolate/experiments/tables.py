@@ -1,0 +1,393 @@
+"""Tables of means over runs, ours beside the paper's: Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from string import ascii_lowercase
+from typing import NamedTuple
+
+import numpy as np
+
+from choqolate.errors import ChoqolateError
+from choqolate.validation import listed
+
+DASH = "–"  # stands where there is no number
+CHECK = "✓"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the runs of one method have of one metric.
+
+    Attributes:
+        values: one a run, NaN or ``None`` where it is undefined; ``None`` if nothing was run.
+        paper: mean and standard deviation that the paper prints.
+        note: for the foot of the table: why nothing was run, or what to know of the value.
+    """
+
+    values: tuple[float | None, ...] | None = None
+    paper: tuple[float, float | None] | None = None
+    note: str | None = None
+
+    @property
+    def defined(self) -> list[float]:
+        return [float(value) for value in self.values or () if value is not None and math.isfinite(value)]
+
+    @property
+    def mean(self) -> float | None:
+        return float(np.mean(self.defined)) if self.defined else None
+
+    @property
+    def std(self) -> float | None:
+        """With n - 1 in the denominator; a single run has none."""
+        return float(np.std(self.defined, ddof=1)) if len(self.defined) > 1 else None
+
+    def notes(self, usual: int) -> list[str]:
+        """What the foot of the table says of this cell, where the usual number of runs goes without saying."""
+        runs, undefined = len(self.values or ()), len(self.values or ()) - len(self.defined)
+        if not runs:
+            return [self.note or "not run"]
+        notes = [self.note] if self.note else []
+        if undefined:
+            notes.append(f"undefined in {undefined} of {_runs(runs)}" + ", which are left out" * (undefined < runs))
+        elif runs != usual:
+            notes.append(_runs(runs))
+        return notes
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, perhaps on one of several data sets.
+
+    Attributes:
+        name: of the metric.
+        group: of columns that stand under a common head, such as a data set.
+        percent: shares are printed times 100 with 2 decimals; all else with 3.
+        higher_is_better: the best mean is bold; ``None``: no value is better than another.
+    """
+
+    name: str
+    group: str = ""
+    percent: bool = False
+    higher_is_better: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """The name with unit and direction."""
+        arrow = {None: "", True: " ↑", False: " ↓"}[self.higher_is_better]
+        return f"{self.name}{' (%)' * self.percent}{arrow}"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.group}: {self.name}" if self.group else self.name
+
+    def show(self, value: float | None) -> str:
+        """A mean or deviation as it is printed; empty for ``None``."""
+        if value is None:
+            return ""
+        return f"{100 * value:z.2f}" if self.percent else f"{value:z.3f}"
+
+
+class Row(NamedTuple):
+    """The texts under the heads, and a cell for each column."""
+
+    texts: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Methods in rows, metrics in columns.
+
+    Attributes:
+        title: what the caption begins with.
+        heads: of the leading columns of text, such as ``("Method",)``; a text ``"✓"`` is a check mark.
+        columns: of numbers; there may be none. Where a cell has a number of the paper, a second column shows it.
+        rows: from top to bottom.
+
+    >>> accuracy = Column("accuracy", percent=True, higher_is_better=True)
+    >>> rows = [Row(("PCBM",), (Cell((0.96, 0.98), paper=(0.967, 0.0072)),)), Row(("DFR",), (Cell(note="no groups"),))]
+    >>> print(Table("Accuracy", ("Method",), (accuracy,), rows).to_markdown())
+    **Accuracy.** Mean ± standard deviation over 2 runs.
+    <BLANKLINE>
+    | Method | accuracy (%) ↑ |        paper |
+    | :----- | -------------: | -----------: |
+    | PCBM   |   97.00 ± 1.41 | 96.70 ± 0.72 |
+    | DFR    |          – (a) |              |
+    <BLANKLINE>
+    - (a) no groups
+    """
+
+    title: str
+    heads: Sequence[str]
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+    def __post_init__(self) -> None:
+        if not (self.heads or self.columns):
+            raise ChoqolateError("expected at least one column, got none")
+        for row in self.rows:
+            if (len(row.texts), len(row.cells)) != (len(self.heads), len(self.columns)):
+                wanted = f"{len(self.heads)} texts and {len(self.columns)} cells"
+                raise ChoqolateError(f"expected {wanted} in row {row.texts}, got {len(row.texts)} and {len(row.cells)}")
+        names = Counter([*self.heads, *(column.full_name for column in self.columns)])
+        twice = [name for name, count in names.items() if count > 1 and name]
+        if twice:
+            raise ChoqolateError(
+                f"expected every column once, got {listed(twice)} more than once: rename or group them"
+            )
+
+    def to_markdown(self) -> str:
+        """A pipe table that reads as plain text too, its caption above and its notes below."""
+        layout = _Layout.of(self)
+        heads = [_markdown(head) for head in self.heads]
+        grid = [heads + [_markdown_head(leaf.heads) for leaf in layout.leaves]]
+        for row, entries in zip(self.rows, layout.entries, strict=True):
+            grid.append([_markdown(text) for text in row.texts] + [_markdown_entry(entry) for entry in entries])
+        notes = [f"- ({mark}) {_markdown(note)}" for note, mark in layout.marks.items()]
+        caption = f"**{_markdown(_sentence(self.title))}** {_markdown(layout.remark)}".rstrip()
+        blocks = [caption, "\n".join(_pipes(grid, n_left=len(heads))), "\n".join(notes)]
+        return "\n\n".join(block for block in blocks if block) + "\n"
+
+    def to_latex(self) -> str:
+        """A ``table`` environment; its first line says which packages it needs."""
+        layout = _Layout.of(self)
+        body = _latex_heads(self.heads, layout.leaves)
+        for row, entries in zip(self.rows, layout.entries, strict=True):
+            body.append(
+                _latex_row([_latex_text(text) for text in row.texts] + [_latex_entry(entry) for entry in entries])
+            )
+        notes = [rf"\textsuperscript{{{mark}}}~{_latex(note)}" for note, mark in layout.marks.items()]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{\textbf{{{_latex(_sentence(self.title))}}} {_latex(layout.remark)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(self.heads)}{'c' * len(layout.leaves)}}}",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *([r"\par\smallskip{\footnotesize " + r" \quad ".join(notes) + r"\par}"] if notes else []),
+            r"\end{table}",
+        ]
+        text = "\n".join(lines) + "\n"
+        packages = ["booktabs"] + ["amssymb"] * (r"\checkmark" in text)
+        return f"% needs \\usepackage{{{','.join(packages)}}}\n{text}"
+
+    def printed(self) -> Printed:
+        """The same for the terminal: without markup, heads of several lines."""
+        layout = _Layout.of(self)
+        heads = [*self.heads, *("\n".join(part for part in leaf.heads if part) for leaf in layout.leaves)]
+        rows = [
+            [*((text, False) for text in row.texts), *((_plain_entry(entry), entry.best) for entry in entries)]
+            for row, entries in zip(self.rows, layout.entries, strict=True)
+        ]
+        notes = [f"({mark}) {note}" for note, mark in layout.marks.items()]
+        return Printed(f"{_sentence(self.title)} {layout.remark}".rstrip(), heads, rows, notes)
+
+    def to_csv(self) -> str:
+        """Numbers in full precision, shares as shares: mean, std, runs with a value, paper mean and std a metric."""
+        parts = ("mean", "std", "runs", "paper mean", "paper std")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*self.heads, *(f"{column.full_name} {part}" for column in self.columns for part in parts)])
+        for row in self.rows:
+            cells = ((cell.mean, cell.std, len(cell.defined), *(cell.paper or (None, None))) for cell in row.cells)
+            writer.writerow([*row.texts, *(value for cell in cells for value in cell)])
+        return text.getvalue()
+
+
+class Printed(NamedTuple):
+    """A table as plain text: its entries come with whether they are the best of their column."""
+
+    caption: str
+    heads: list[str]
+    rows: list[list[tuple[str, bool]]]
+    notes: list[str]
+
+
+class _Entry(NamedTuple):
+    """A cell as it is printed, before any markup."""
+
+    mean: str
+    std: str = ""
+    best: bool = False
+    marks: tuple[str, ...] = ()
+
+
+class _Leaf(NamedTuple):
+    """A printed column: its heads from the top down, and its entries."""
+
+    heads: tuple[str, str, str]
+    entries: list[_Entry]
+
+
+class _Layout(NamedTuple):
+    """What both printed forms have in common.
+
+    Attributes:
+        leaves: the columns of numbers.
+        entries: the same row by row.
+        remark: what the caption says after the title.
+        marks: of each note, in the order of reading.
+    """
+
+    leaves: list[_Leaf]
+    entries: list[tuple[_Entry, ...]]
+    remark: str
+    marks: dict[str, str]
+
+    @classmethod
+    def of(cls, table: Table) -> _Layout:
+        cells = [cell for row in table.rows for cell in row.cells]
+        usual = _usual_runs(cells)
+        notes = dict.fromkeys(note for cell in cells for note in cell.notes(usual))
+        marks = {note: ascii_lowercase[k % 26] * (k // 26 + 1) for k, note in enumerate(notes)}
+        leaves: list[_Leaf] = []
+        for k, column in enumerate(table.columns):
+            leaves += _leaves(column, [row.cells[k] for row in table.rows], usual, marks)
+        entries = [tuple(leaf.entries[k] for leaf in leaves) for k in range(len(table.rows))]
+        return cls(leaves, entries, _remark(cells, usual, leaves), marks)
+
+
+def _leaves(column: Column, cells: Sequence[Cell], usual: int, marks: dict[str, str]) -> Iterator[_Leaf]:
+    """The column of our numbers and, if there are any, that of the paper's."""
+    means = [column.show(cell.mean) for cell in cells]
+    best, has_paper = _best(column, means), any(cell.paper for cell in cells)
+    ours = [
+        _Entry(mean or DASH, column.show(cell.std), mean == best, tuple(marks[note] for note in cell.notes(usual)))
+        for mean, cell in zip(means, cells, strict=True)
+    ]
+    yield _Leaf((column.group, column.title, "ours" if has_paper else ""), ours)
+    if has_paper:
+        printed = (cell.paper or (None, None) for cell in cells)
+        theirs = [_Entry(column.show(mean), column.show(std)) for mean, std in printed]
+        yield _Leaf((column.group, column.title, "paper"), theirs)
+
+
+def _best(column: Column, means: Sequence[str]) -> str | None:
+    """The best mean as printed, so that rounding makes ties; none if there is nothing to compare."""
+    shown = [mean for mean in means if mean]
+    if column.higher_is_better is None or len(shown) < 2:
+        return None
+    return (max if column.higher_is_better else min)(shown, key=float)
+
+
+def _usual_runs(cells: Iterable[Cell]) -> int:
+    """The number of runs that most cells have, the larger of equally frequent ones; 0 if nothing was run."""
+    counts = Counter(len(cell.values) for cell in cells if cell.values)
+    return max(counts, key=lambda runs: (counts[runs], runs), default=0)
+
+
+def _remark(cells: Sequence[Cell], usual: int, leaves: Sequence[_Leaf]) -> str:
+    """How many runs the numbers are over, and what is bold."""
+    if not usual:
+        return ""
+    unless = ", unless a note says otherwise" * any(cell.values and len(cell.values) != usual for cell in cells)
+    what = "Mean ± standard deviation over" if any(cell.std is not None for cell in cells) else "Values of"
+    bold = " The best mean of a column is bold." * any(entry.best for leaf in leaves for entry in leaf.entries)
+    return f"{what} {_runs(usual)}{unless}.{bold}"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _plain_entry(entry: _Entry) -> str:
+    return _with_marks(f"{entry.mean} ± {entry.std}" if entry.std else entry.mean, entry)
+
+
+def _with_marks(text: str, entry: _Entry) -> str:
+    return f"{text} ({', '.join(entry.marks)})" if entry.marks else text
+
+
+# --- Markdown ---
+
+# What would be markup, and nothing else, so that the source stays readable: 8_nodes and <0.001 are no markup.
+_MARKDOWN = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def _markdown_head(heads: tuple[str, str, str]) -> str:
+    group, title, kind = heads
+    return kind if kind == "paper" else _markdown(f"{group}: {title}" if group else title)
+
+
+def _markdown_entry(entry: _Entry) -> str:
+    plain = _plain_entry(entry._replace(marks=()))
+    return _with_marks(f"**{plain}**" if entry.best else plain, entry)
+
+
+def _pipes(grid: Sequence[Sequence[str]], n_left: int) -> Iterator[str]:
+    """The lines of a pipe table, padded; the first columns to the left, the others to the right."""
+    widths = [max(3, *map(len, column)) for column in zip(*grid, strict=True)]
+    rule = [":" + "-" * (w - 1) if k < n_left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
+    for cells in (grid[0], rule, *grid[1:]):
+        padded = (f"{cell:{'<' if k < n_left else '>'}{widths[k]}}" for k, cell in enumerate(cells))
+        yield f"| {' | '.join(padded)} |"
+
+
+# --- LaTeX ---
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        **{sign: f"${sign}$" for sign in "<>|"},
+        **{sign: f"{{{sign}}}" for sign in "[]*"},  # after a line break they would belong to it
+        **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
+        **{"Δ": r"$\Delta$", "ℓ": r"$\ell$", "≤": r"$\le$", "≥": r"$\ge$", "₁": "$_1$", "₂": "$_2$"},
+        **{DASH: "--", CHECK: r"\checkmark{}"},
+    }
+)
+
+
+def _latex(text: str) -> str:
+    return " ".join(text.split()).translate(_LATEX)
+
+
+def _latex_text(text: str) -> str:
+    """A text under a head; a number with the right minus sign."""
+    return f"${text}$" if re.fullmatch(r"[<>]?-?\d+(\.\d+)?", text) else _latex(text)
+
+
+def _latex_entry(entry: _Entry) -> str:
+    number = rf"{entry.mean} \pm {entry.std}" if entry.std else entry.mean
+    text = rf"$\mathbf{{{number}}}$" if entry.best else f"${number}$" if number not in ("", DASH) else _latex(number)
+    return rf"{text}\textsuperscript{{{', '.join(entry.marks)}}}" if entry.marks else text
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
+
+
+def _latex_heads(heads: Sequence[str], leaves: Sequence[_Leaf]) -> list[str]:
+    """Heads from the top down: those that neighbours share stand above them once, with a rule below."""
+    levels = [level for level in range(3) if any(leaf.heads[level] for leaf in leaves)] or [0]
+    lines = [r"\toprule"]
+    for level in levels:
+        is_last, place = level == levels[-1], len(heads)
+        cells, rules = [_latex(head) if is_last else "" for head in heads], []
+        for names, members in groupby(leaf.heads[: level + 1] for leaf in leaves):
+            width, text = len(list(members)), _latex(names[-1])
+            cells.append(text if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{{text}}}")
+            if width > 1 and text and not is_last:
+                rules.append(rf"\cmidrule(lr){{{place + 1}-{place + width}}}")
+            place += width
+        lines += [_latex_row(cells), "".join(rules)] if rules else [_latex_row(cells)]
+    return [*lines, r"\midrule"]

@@ -1,0 +1,167 @@
+"""Pieces of work for the runner: what to train and measure, for any number of seeds."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from choqolate.debiasing.methods import DEBIASING, Case, missing
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.evaluation import fit_scores_runs, package_versions
+from choqolate.experiments.measures import measuring
+from choqolate.experiments.methods import Parameters, find_method
+from choqolate.experiments.results import Run
+from choqolate.experiments.sources import Source, load_embeddings
+from choqolate.experiments.tuning import tune
+
+Config = dict[str, Any]
+PROTOCOL = 1
+"""Goes up when methods, tuning or measures change, so that runs from before and after are not mixed."""
+
+
+class Done(NamedTuple):
+    """What came of a task: the runs, and for configs that cannot be run on these data, by their place, why."""
+
+    runs: list[Run]
+    problems: dict[int, str]
+
+
+class Task(Protocol):
+    """Something to do once for each seed, with one or several results a seed."""
+
+    @property
+    def label(self) -> str:
+        """In a few words, for people who wait."""
+
+    def configs(self) -> list[Config]:
+        """What tells each of the results from all others."""
+
+    def run(self, seeds: Sequence[int]) -> Done:
+        """Train and measure; raises :class:`ChoqolateError` if nothing of it can be done on these data."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Train a method in one or several settings; what these leave open is chosen on validation rows.
+
+    Attributes:
+        source: the data.
+        method: see :func:`~choqolate.experiments.methods.find_method`.
+        settings: parameters of the estimator, with one result each.
+        rule: how open parameters are chosen, see :func:`~choqolate.experiments.tuning.tune`.
+        tuned_at: the parameters that are set while others are chosen, the same for all settings.
+    """
+
+    source: Source
+    method: str
+    settings: tuple[Parameters, ...] = ({},)  # never written to
+    rule: str = "accuracy"
+    tuned_at: Parameters = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} on {self.source.title}"
+
+    def configs(self) -> list[Config]:
+        common = {"protocol": PROTOCOL, "data": self.source.config(), "method": self.method, "rule": self.rule}
+        return [common | {"parameters": dict(setting)} for setting in self.settings]
+
+    def run(self, seeds: Sequence[int]) -> Done:
+        start = time.perf_counter()
+        table, method = self.source.load(), find_method(self.method)
+        with _usual_warnings():
+            chosen = dict(tune(method, table, self.tuned_at, self.rule)[0].parameters)
+            settings = [chosen | dict(setting) for setting in self.settings]
+            outcomes = list(method.train(table.part("train"), seeds, settings))
+            measure = measuring(table)
+            measured = [[measure(model) for model in models] for models in outcomes]
+        runs = _runs(self.configs(), seeds, measured, [chosen] * len(measured), time.perf_counter() - start)
+        return Done(runs, {})
+
+
+@dataclass(frozen=True)
+class Mitigation:
+    """Train CHOQOLATE, then do all that may free it from a bias.
+
+    Attributes:
+        source: the data, with groups and spurious concepts.
+        parameters: of the classifier.
+        ways: names in ``DEBIASING``; by default those whose needs the data meet.
+    """
+
+    source: Source
+    ways: tuple[str, ...]
+    parameters: Parameters = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"debiasing on {self.source.title}"
+
+    def configs(self) -> list[Config]:
+        common = {"protocol": PROTOCOL, "data": self.source.config(), "method": "choqolate"}
+        return [common | {"parameters": dict(self.parameters), "debiasing": way} for way in self.ways]
+
+    def run(self, seeds: Sequence[int]) -> Done:
+        start = time.perf_counter()
+        with _usual_warnings():
+            case = bias_case(self.source, self.parameters, seeds)
+            measured, chosen, done, problems = [], [], [], {}
+            for place, (way, config) in enumerate(zip(self.ways, self.configs(), strict=True)):
+                try:
+                    models, table = DEBIASING[way].apply(case)
+                except ChoqolateError as error:  # of this way alone, such as a word that the encoder does not know
+                    problems[place] = str(error)
+                    continue
+                measured.append([*map(measuring(table), models)])
+                chosen.append(dict(models[0].provenance_.get("debiasing", {})))
+                done.append(config)
+        return Done(_runs(done, seeds, measured, chosen, time.perf_counter() - start), problems)
+
+
+def bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> Case:
+    """Models trained on a biased table, and all that a way to free them of the bias may need."""
+    table = source.load()
+    models = fit_scores_runs(table, seeds, device="cpu", **parameters)
+    return Case(
+        models=tuple(models),
+        table=table,
+        spurious=table.spurious,
+        parameters=dict(parameters) | {"device": "cpu"},
+        embeddings=load_embeddings(source),
+        subjects=source.subjects or table.classes,
+    )
+
+
+def possible_ways(source: Source) -> tuple[list[str], dict[str, str]]:
+    """The ways to mitigate a bias whose needs a source meets, and what the others lack."""
+    case = Case((), source.load(), source.load().spurious, {}, load_embeddings(source))
+    lacking = {name: missing(way, case) for name, way in DEBIASING.items()}
+    return [name for name, lack in lacking.items() if lack is None], {n: lack for n, lack in lacking.items() if lack}
+
+
+def _runs(
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    measured: Sequence[Sequence[Mapping[str, Any]]],
+    chosen: Sequence[Mapping[str, Any]],
+    seconds: float,
+) -> list[Run]:
+    """One run for each seed of each config; the time is that of all of them."""
+    versions, shared = package_versions(), len(seeds) * len(configs)
+    return [
+        Run(config, seed, dict(metrics), seconds, shared, versions, dict(values))
+        for config, of_config, values in zip(configs, measured, chosen, strict=True)
+        for seed, metrics in zip(seeds, of_config, strict=True)
+    ]
+
+
+@contextmanager
+def _usual_warnings() -> Iterator[None]:
+    """What is no news among many runs: nodes of which a removal leaves little."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
+        yield

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from choqolate import ChoqolateError, ChoqolateWarning, ConceptScores
+from choqolate.experiments.results import Results, Run
+from choqolate.experiments.runner import Batch, pending, run_tasks
+from choqolate.experiments.tasks import Done
+from tests.data import bird_scores
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A task that leaves a file for every time that a seed is run."""
+
+    folder: str
+    name: str = "noted"
+    parts: tuple[str, ...] = ("a",)
+    problem: str = ""
+
+    @property
+    def label(self):
+        return self.name
+
+    def configs(self):
+        return [{"task": self.name, "part": part} for part in self.parts]
+
+    def run(self, seeds):
+        import os
+        import uuid
+        from pathlib import Path
+
+        if self.problem:
+            raise ChoqolateError(self.problem)
+        for seed in seeds:
+            (Path(self.folder) / f"{self.name}-{seed}-{uuid.uuid4().hex}").touch()
+        made_by = {"process": os.getpid()}
+        runs = [
+            Run(config, seed, {"value": seed + place}, 0.5, len(seeds), made_by)
+            for place, config in enumerate(self.configs())
+            for seed in seeds
+            if config["part"] != "impossible"
+        ]
+        problems = {place: "it cannot be" for place, part in enumerate(self.parts) if part == "impossible"}
+        return Done(runs, problems)
+
+
+def times_run(folder: Path) -> Counter[str]:
+    return Counter(path.name.rpartition("-")[0] for path in folder.iterdir())
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return folder
+
+
+def test_only_seeds_that_are_missing_are_run_in_processes_of_their_own(tmp_path, notes):
+    results = Results(tmp_path / "results.jsonl")
+    tasks = [Noted(str(notes), name, ("a", "b")) for name in ("first", "second")]
+    outcome = run_tasks([Batch(task, (0, 1)) for task in tasks], results, processes=2)
+    assert outcome.trained == 8
+    assert os.getpid() not in {run.versions["process"] for run in outcome.runs.values()}
+    assert [run.metrics["value"] for run in outcome.of({"task": "second", "part": "b"}, [0, 1])] == [1, 2]
+    again = run_tasks([Batch(task, (0, 1, 2)) for task in tasks], results, processes=1)
+    assert again.trained == 4
+    assert times_run(notes) == {f"{name}-{seed}": 1 for name in ("first", "second") for seed in range(3)}
+    assert len(again.of({"task": "first", "part": "a"}, range(3))) == 3
+
+
+def test_what_is_wanted_twice_is_done_once_for_all_seeds(tmp_path, notes):
+    task, other = Noted(str(notes)), Noted(str(notes), "other")
+    wanted = [Batch(task, (0, 1)), Batch(other, (0,)), Batch(task, (1, 2, 3))]
+    assert pending(wanted, {}) == [Batch(task, (0, 1, 2, 3)), Batch(other, (0,))]
+    run_tasks(wanted, Results(tmp_path / "results.jsonl"), processes=1)
+    assert set(times_run(notes).values()) == {1}
+
+
+def test_a_task_that_cannot_be_done_on_its_data_is_said_and_the_others_run(tmp_path, notes):
+    told = []
+    bad = Noted(str(notes), "bad", problem="expected groups, the table has none")
+    wanted = [Batch(bad, (0, 1)), Batch(Noted(str(notes)), (0, 1))]
+    outcome = run_tasks(wanted, Results(tmp_path / "results.jsonl"), processes=1, tell=told.append)
+    assert outcome.reason(bad.configs()[0]) == "expected groups, the table has none"
+    assert outcome.of(bad.configs()[0], [0, 1]) == []
+    assert outcome.trained == 2
+    assert "bad: expected groups, the table has none" in told
+
+
+def test_what_part_of_a_task_cannot_be_done_leaves_the_other_parts(tmp_path, notes):
+    task = Noted(str(notes), parts=("a", "impossible", "b"))
+    outcome = run_tasks([Batch(task, (0, 1))], Results(tmp_path / "results.jsonl"), processes=1)
+    found = {config["part"]: len(outcome.of(config, (0, 1))) for config in task.configs()}
+    assert found == {"a": 2, "impossible": 0, "b": 2}
+    assert outcome.reason(task.configs()[1]) == "it cannot be"
+
+
+def test_a_damaged_line_is_reported_and_only_its_run_is_repeated(tmp_path, notes):
+    path, task = tmp_path / "results.jsonl", Noted(str(notes))
+    run_tasks([Batch(task, (0, 1, 2))], Results(path), processes=1)
+    lines = path.read_text().splitlines()
+    lines[1] = lines[1][:40]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.warns(ChoqolateWarning, match=r"results.jsonl: line 2 skipped \(not JSON.*these runs are repeated"):
+        outcome = run_tasks([Batch(task, (0, 1, 2))], Results(path), processes=1)
+    assert outcome.trained == 1
+    assert times_run(notes) == {"noted-0": 1, "noted-1": 2, "noted-2": 1}
+
+
+def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
+    X, labels, groups = bird_scores(1200)
+    split = np.where(np.arange(1200) % 3 == 0, "test", "train")
+    ConceptScores(X.to_numpy(), list(X.columns), labels=labels, split=split, groups=groups).save(tmp_path / "s.parquet")
+    methods = [word for name in ("choqolate", "slr-avd", "pcbm") for word in ("--method", name)]
+    command = [sys.executable, "-c", "from choqolate.cli import main; main()", "compare", "s.parquet"]
+    command += ["-o", "out", "--seeds", "3", "--processes", "1", *methods]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    results = tmp_path / "out" / "results.jsonl"
+    with subprocess.Popen(
+        [*command, "--epochs", "60"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL
+    ) as run:
+        while not (results.exists() and results.read_bytes().endswith(b"\n")):
+            assert run.poll() is None, "it was over before it could be killed"
+            time.sleep(0.02)
+        run.send_signal(signal.SIGKILL)
+    before = results.read_text().splitlines()
+    assert 0 < len(before) < 9
+    done = subprocess.run(
+        [*command, "--epochs", "60"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    after = results.read_text().splitlines()
+    assert after[: len(before)] == before
+    keys = [Run.from_json(line).key for line in after]
+    assert len(keys) == len(set(keys)) == 9
+    assert all(
+        {"config", "seed", "metrics", "seconds", "shared", "versions"} <= set(json.loads(line)) for line in after
+    )
+    assert "SLR-AVD" in (tmp_path / "out" / "tables" / "comparison.md").read_text()

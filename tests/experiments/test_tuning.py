@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from choqolate import ChoqolateError, ConceptScores, metrics
+from choqolate.baselines import SLRAVD
+from choqolate.experiments.measures import measuring
+from choqolate.experiments.methods import METHODS, find_method
+from choqolate.experiments.tuning import SEEDS, TOLERANCE, Tried, _ranked, tune, validation_split
+from tests.data import CONCEPTS, bird_scores
+
+SHORT = {"n_nodes": 3, "epochs": 8}
+
+
+def bird_table(n_rows: int = 300, parts: tuple[str, ...] = ("train", "train", "val", "test")) -> ConceptScores:
+    X, labels, groups = bird_scores(n_rows)
+    split = np.array(parts)[np.arange(n_rows) % len(parts)]
+    return ConceptScores(X.to_numpy(), CONCEPTS, labels=labels, split=split, groups=groups)
+
+
+def test_a_fifth_of_the_training_rows_is_for_choosing_where_there_are_no_validation_rows():
+    table = bird_table(parts=("train", "test"))
+    train, validation = validation_split(table)
+    assert (len(train), len(validation)) == (120, 30)
+    rows = {tuple(row) for row in table.part("train").scores}
+    assert {tuple(row) for row in train.scores} | {tuple(row) for row in validation.scores} == rows
+    own = bird_table()
+    assert [len(part) for part in validation_split(own)] == [150, 75]
+
+
+def test_the_setting_that_is_taken_is_that_of_a_direct_loop():
+    table = bird_table()
+    method = find_method("slr-avd")
+    tried = tune(method, table, SHORT)
+    train, validation = table.part("train"), table.part("val")
+    found = {}
+    for rate in method.grid["learning_rate"]:
+        for penalty in method.grid["penalty"]:
+            models = [
+                SLRAVD(learning_rate=rate, penalty=penalty, random_state=seed, **SHORT).fit(train.frame, train.labels)
+                for seed in SEEDS
+            ]
+            accuracy = np.mean([(m.predict(validation.frame) == validation.labels).mean() for m in models])
+            gini = [metrics.mean_over_nodes(metrics.attribution_gini(m.node_attributions_)).mean for m in models]
+            found[rate, penalty] = (accuracy, np.mean(gini))
+    assert len(tried) == len(found)
+    for one in tried:
+        expected = found[one.parameters["learning_rate"], one.parameters["penalty"]]
+        assert (one.accuracy, one.gini) == pytest.approx(expected, abs=1e-9)
+    assert tried[0].accuracy == max(accuracy for accuracy, _ in found.values())
+    assert tried[0].gini == max(one.gini for one in tried if one.accuracy == tried[0].accuracy)
+
+
+def test_the_sparsest_is_taken_within_a_point_of_the_best():
+    tried = [Tried({}, 0.90, 0.2), Tried({}, 0.90 - TOLERANCE / 2, 0.6), Tried({}, 0.90 - 2 * TOLERANCE, 0.9)]
+    assert _ranked(tried, "sparsest")[0].gini == 0.6
+    assert _ranked(tried, "accuracy")[0].gini == 0.2
+    assert _ranked([Tried({}, 0.9, 0.2), Tried({}, 0.9, 0.4)], "accuracy")[0].gini == 0.4
+
+
+def test_the_temperature_is_chosen_by_the_rule_of_sparsity_alone():
+    ours, table = METHODS["choqolate"], bird_table()
+    assert tune(ours, table, SHORT)[0].parameters == {}
+    tried = tune(ours, table, SHORT, "sparsest")
+    assert {one.parameters["temperature"] for one in tried} == set(ours.dials["temperature"])
+    with pytest.raises(ChoqolateError, match="rule"):
+        tune(ours, table, SHORT, "luck")
+
+
+def test_test_rows_are_never_looked_at():
+    table = bird_table()
+    spoiled = table.scores.copy()
+    spoiled[table.split == "test"] = 7.0
+    for name in ("pcbm", "pscbm"):
+        method = find_method(name)
+        assert tune(method, table, SHORT)[0] == tune(method, replace(table, scores=spoiled), SHORT)[0]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_and_seeds_side_by_side_are_those_of_one_alone(name):
+    method, rows = METHODS[name], bird_table().part("train")
+    settings = [SHORT | {"learning_rate": rate} for rate in (0.01, 0.05)] + [SHORT | {"n_nodes": 2}]
+    if name == "choqolate":
+        settings = [SHORT | {"temperature": T, "dtype": "float64"} for T in (0.05, 0.5)]
+        settings += [SHORT | {"n_nodes": 2, "dtype": "float64"}]
+    elif name == "pscbm":
+        settings = [setting | {"min_score": None} for setting in settings]
+    together = method.train(rows, [3, 1], settings)
+    assert [len(models) for models in together] == [2] * 3
+    for setting, models in zip(settings, together, strict=True):
+        for seed, model in zip([3, 1], models, strict=True):
+            alone = method.train(rows, [seed], [setting])[0][0]
+            assert model.random_state == seed
+            np.testing.assert_allclose(model.node_attributions_, alone.node_attributions_, rtol=1e-7, atol=1e-9)
+
+
+class Halves(BaseEstimator):
+    """A method of one's own: two nodes, each the mean of half of the concepts; the nearest class mean wins."""
+
+    def __init__(self, random_state=0):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        half = np.arange(X.shape[1]) < X.shape[1] // 2
+        self.node_attributions_ = np.stack([half / half.sum(), ~half / (~half).sum()])
+        self.classes_ = np.unique(y)
+        self.means_ = np.stack([self.transform(X)[y == label].mean(0) for label in self.classes_])
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) @ self.node_attributions_.T
+
+    def predict(self, X):
+        distances = ((self.transform(X)[:, None] - self.means_) ** 2).sum(-1)
+        return self.classes_[distances.argmin(1)]
+
+
+def test_a_method_of_ones_own_is_measured_like_all_others():
+    method, table = find_method(f"{__name__}:Halves"), bird_table()
+    assert method.title == "Halves"
+    (models,) = method.train(table.part("train"), [0, 1], [{"n_nodes": 8}])
+    measured = measuring(table)(models[0])
+    assert [model.random_state for model in models] == [0, 1]
+    test = table.part("test")
+    assert measured["accuracy"] == np.mean(models[0].predict(test.frame) == test.labels)
+    assert measured["gini"] == pytest.approx(0.5)
+    assert measured["parameters"] is None
+    with pytest.raises(ChoqolateError, match=r"expected a method as module:Class that can be imported"):
+        find_method("nowhere:Thing")
+    with pytest.raises(ChoqolateError, match="it has no predict"):
+        find_method("sklearn.preprocessing:StandardScaler")
+    with pytest.raises(ChoqolateError, match="did you mean 'pscbm'"):
+        find_method("psbm")
+
+
+def test_measures_are_those_of_the_metrics_on_the_test_rows():
+    table = bird_table(400)
+    model = METHODS["choqolate"].train(table.part("train"), [0], [SHORT])[0][0]
+    measured = measuring(table)(model)
+    train, test = (table.part(part) for part in ("train", "test"))
+    low, high = train.scores.min(0), train.scores.max(0)
+    Z = np.clip((test.scores - low) / (high - low), 0, 1)
+    nodes = model.transform(test.frame)
+    assert measured["hsic"] == pytest.approx(metrics.hsic(Z, nodes))
+    assert measured["cknna"] == pytest.approx(metrics.cknna(Z, nodes, k=10))
+    predicted = model.predict(test.frame)
+    assert measured["accuracy"] == np.mean(predicted == test.labels)
+    assert measured["worst_group"] == metrics.worst_group_accuracy(test.labels, predicted, test.groups)
+    expected = metrics.reweighted_accuracy(test.labels, predicted, test.groups, train.groups)
+    assert measured["reweighted_accuracy"] == pytest.approx(expected)
+    correlation = metrics.concept_correlation(test.scores)
+    coherence = metrics.node_coherence(model.node_attributions_, correlation)
+    assert measured["coherence"] == pytest.approx(np.nanmean(coherence))
+    assert measured["parameters"] == 3 * 6**2 + 2 * 3**2
