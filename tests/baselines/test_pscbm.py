@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
 import choqolate as cq
 from choqolate.baselines import PSCBM
-from choqolate.baselines.pscbm import ConceptLabels
+from choqolate.baselines.pscbm import ConceptLabels, Jointly
 from choqolate.baselines.selection import concept_labels, find_owners, merge_concepts, select_concepts
 from tests.baselines.methods import noisy_labels, runs_on, scale
 from tests.data import CONCEPTS, bird_scores
@@ -174,6 +177,33 @@ def test_the_concept_layer_is_a_logistic_regression_of_each_label():
             outputs = X @ A[run, k] + a[run, k]
             expected = (outputs - outputs.mean()) / outputs.std()
             np.testing.assert_allclose(X @ unit_weights[run, k].numpy() + float(unit_intercepts[run, k]), expected)
+
+
+def test_nodes_and_concept_layer_are_trained_together_and_standardised_again():
+    X, y = noisy_labels()
+    labels = np.stack([y == 0, y == 2], axis=1).astype(float)
+    training = replace(runs_on(X, n_runs=2, epochs=20, learning_rate=0.1), targets=torch.from_numpy(y))
+    layer = ConceptLabels(training, torch.from_numpy(labels))
+    training.minimise(layer, "learning concepts")
+    A, a = (theta.detach().clone().numpy() for theta in layer.parameters)
+    jointly = Jointly(training, layer, [2, 4, 3])
+    rows = torch.arange(50)
+    with torch.no_grad():
+        losses, hits = jointly.measure(rows)
+    for run in (0, 1):
+        outputs = X @ A[run].T + a[run]
+        u = (outputs - outputs.mean(0)) / outputs.std(0)
+        W, b, V, d = (theta[run].numpy() for theta in jointly.layers)
+        logits = (u @ W.T + b) @ V.T + d
+        cross_entropy = (logsumexp(logits, axis=1) - logits[np.arange(len(y)), y])[:50].mean()
+        binary = (np.logaddexp(0, outputs) - labels * outputs)[:50].mean()
+        assert losses[run].item() == pytest.approx(cross_entropy + binary)
+        assert int(hits[run]) == (logits.argmax(1) == y)[:50].sum()
+    training.minimise(jointly, "training")
+    assert not np.allclose(layer.parameters[0].detach().numpy(), A)
+    before = jointly.measure(rows)[0].detach()
+    jointly.restandardise()
+    torch.testing.assert_close(jointly.measure(rows)[0].detach(), before)
 
 
 def test_without_nodes_it_is_a_sparse_linear_classifier_of_the_units(birds):

@@ -199,11 +199,15 @@ class Training:
         """
         layers = [theta.to(self.z.device) for theta in draw_layers(self.generators, widths)]
         objective = Classification(features, self.targets, layers)
-        net = None
-        if l1_ratio is not None and bool(self.penalty.any()):
-            net = ElasticNet(self.penalty * l1_ratio, self.penalty * (1 - l1_ratio), layers[::2])
+        net = None if l1_ratio is None else self.elastic_net(layers[::2], l1_ratio)
         histories = self.minimise(objective, "training", net)
         return as_arrays(layers), histories
+
+    def elastic_net(self, weights: Sequence[Tensor], l1_ratio: float) -> ElasticNet | None:
+        """The penalty of each run over some weights, so much of it on their absolute values; ``None`` for none."""
+        if not bool(self.penalty.any()):
+            return None
+        return ElasticNet(self.penalty * l1_ratio, self.penalty * (1 - l1_ratio), weights)
 
     def minimise(self, objective: Objective, label: str, penalty: ElasticNet | None = None) -> list[History]:
         """Minimise an objective of all runs, plus the penalty; one history each.

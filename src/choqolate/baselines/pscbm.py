@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from choqolate.baselines.bottleneck import Bottleneck
-from choqolate.baselines.descent import Objective, Training, apply_layer, as_arrays, draw_layers
+from choqolate.baselines.descent import Classification, Objective, Training, apply_layer, as_arrays, draw_layers
 from choqolate.baselines.selection import Selection, concept_labels, select_concepts
 from choqolate.validation import check_number
 
@@ -28,9 +28,10 @@ class PSCBM(Bottleneck):
     5. A row's label for a concept is one where its class owns the concept and its raw score reaches ``min_score``.
     6. The concept layer, :math:`g = Az + a`, learns these labels from all M scaled scores by binary cross-entropy.
     7. Its outputs, standardised to the units :math:`u`, are classified under an elastic net over both layers:
-       :math:`h = Wu + b`, :math:`o = Vh + d`, while the concept layer rests, as with the authors.
+       :math:`h = Wu + b`, :math:`o = Vh + d`. The concept layer is trained on with them, its own loss in the sum.
 
-    The layer of nodes is an adaptation; with ``n_nodes=None`` step 7 is the authors' sparse linear classifier.
+    The layer of nodes is an adaptation; with ``n_nodes=None`` step 7 is the authors' sparse linear classifier, under
+    which the concept layer rests.
 
     ``node_attributions_`` has the weights W in the columns of the kept concepts, and zeros elsewhere.
     ``explain`` attributes to units: :math:`W_{nj} (u_j - u_j^0)`. A removed concept is frozen at its mean
@@ -116,10 +117,17 @@ class PSCBM(Bottleneck):
         labels = torch.from_numpy(concept_labels(X, targets, selection, self.min_score)).to(training.z.device)
         concepts = ConceptLabels(training, labels)
         lessons = training.minimise(concepts, "learning concepts")
-        A, a = concepts.standardised()
-        layers, histories = training.learn_layers(
-            lambda rows: apply_layer(training.z[rows], A, a), self._widths(len(selection.columns)), self.l1_ratio
-        )
+        widths = self._widths(len(selection.columns))
+        if self.n_nodes is None:
+            A, a = concepts.standardised()
+            layers, histories = training.learn_layers(
+                lambda rows: apply_layer(training.z[rows], A, a), widths, self.l1_ratio
+            )
+        else:
+            jointly = Jointly(training, concepts, widths)
+            histories = training.minimise(jointly, "training", training.elastic_net(jointly.layers[::2], self.l1_ratio))
+            jointly.restandardise()
+            (A, a), layers = concepts.standardised(), as_arrays(jointly.layers)
         fitted = []
         for (weights, intercepts), lesson, own_layers, history in zip(
             as_arrays([A, a]), lessons, layers, histories, strict=True
@@ -159,10 +167,46 @@ class ConceptLabels(Objective):
         return F.binary_cross_entropy_with_logits(outputs, expected, reduction="none").mean((1, 2)), None
 
     @torch.no_grad()
+    def spreads(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the outputs on the training rows ``(R, K)``; one for a constant output."""
+        A, a = self.parameters
+        outputs = apply_layer(self.z, A, a)
+        spread = outputs.std(1, correction=0)
+        return outputs.mean(1), torch.where(spread > 0, spread, 1.0)
+
+    @torch.no_grad()
     def standardised(self) -> tuple[Tensor, Tensor]:
         """Weights and intercepts whose outputs on the training rows have mean zero and standard deviation one."""
-        A, _ = self.parameters
-        means = self.z.mean(0)
-        spread = (A @ (self.z - means).T).std(2, correction=0)
-        A = A / torch.where(spread > 0, spread, 1.0)[:, :, None]
-        return A, -(A @ means)
+        (A, a), (means, spread) = self.parameters, self.spreads()
+        return A / spread[:, :, None], (a - means) / spread
+
+
+class Jointly(Objective):
+    """Nodes, classes and the concept layer below of R runs: cross-entropy plus the concept layer's own loss.
+
+    While they are trained, the standardisation between them stays that of the concept layer before.
+    """
+
+    def __init__(self, training: Training, concepts: ConceptLabels, widths: Sequence[int]) -> None:
+        self.concepts, (self.means, self.spread) = concepts, concepts.spreads()
+        drawn = draw_layers(training.generators, widths)
+        self.layers = [theta.to(training.z.device) for theta in drawn]
+        self.parameters = [*concepts.parameters, *self.layers]
+        self.head = Classification(self._units_of, training.targets, self.layers)
+
+    def _units_of(self, rows: Tensor) -> Tensor:
+        outputs = apply_layer(self.concepts.z[rows], *self.concepts.parameters)
+        return (outputs - self.means[:, None]) / self.spread[:, None]
+
+    def measure(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        losses, hits = self.head.measure(rows)
+        return losses + self.concepts.measure(rows)[0], hits
+
+    @torch.no_grad()
+    def restandardise(self) -> None:
+        """Let the units have mean zero and standard deviation one again; the first layer makes up for it."""
+        means, spread = self.concepts.spreads()
+        W, b = self.layers[:2]
+        b += (W @ ((means - self.means) / self.spread)[:, :, None])[:, :, 0]
+        W *= (spread / self.spread)[:, None]
+        self.means, self.spread = means, spread
