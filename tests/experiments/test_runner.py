@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,9 @@ class Noted:
 
     def configs(self):
         return [{"task": self.name, "part": part} for part in self.parts]
+
+    def part(self, places):
+        return replace(self, parts=tuple(self.parts[place] for place in places))
 
     def run(self, seeds):
         import os
@@ -83,9 +86,18 @@ def test_only_seeds_that_are_missing_are_run_in_processes_of_their_own(tmp_path,
 def test_what_is_wanted_twice_is_done_once_for_all_seeds(tmp_path, notes):
     task, other = Noted(str(notes)), Noted(str(notes), "other")
     wanted = [Batch(task, (0, 1)), Batch(other, (0,)), Batch(task, (1, 2, 3))]
-    assert pending(wanted, {}) == [Batch(task, (0, 1, 2, 3)), Batch(other, (0,))]
+    assert pending(wanted, {}) == [Batch(task, (0, 1)), Batch(other, (0,)), Batch(task, (2, 3))]
     run_tasks(wanted, Results(tmp_path / "results.jsonl"), processes=1)
     assert set(times_run(notes).values()) == {1}
+
+
+def test_of_a_task_with_several_parts_only_those_are_run_that_are_missing(tmp_path, notes):
+    one, two = (Noted(str(notes), parts=parts) for parts in (("a", "b"), ("c", "b", "d")))
+    wanted = [Batch(one, (0, 1)), Batch(two, (1, 2))]
+    found = [(batch.task.parts, batch.seeds) for batch in pending(wanted, {Run.key_of(one.configs()[0], 0)})]
+    assert found == [(("a", "b"), (0, 1)), (("c", "b", "d"), (1, 2))]
+    known = {Run.key_of(config, seed) for config in one.configs() for seed in (0, 1, 2)}
+    assert [(batch.task.parts, batch.seeds) for batch in pending(wanted, known)] == [(("c", "d"), (1, 2))]
 
 
 def test_a_task_that_cannot_be_done_on_its_data_is_said_and_the_others_run(tmp_path, notes):

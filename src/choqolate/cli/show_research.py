@@ -26,10 +26,12 @@ def tell(step: str) -> None:
 
 def show_experiments(experiments: Iterable[Experiment]) -> None:
     """What can be reproduced, and on which data."""
-    table = plain_table("name", "what", "in the paper", "runs", "data sets", left=3)
+    console, table = open_console(), plain_table("name", "in the paper", "runs", left=2)
+    for head in ("what", "data sets"):
+        table.add_column(head)
     for one in experiments:
-        table.add_row(one.name, one.title, one.paper, str(one.seeds), ", ".join(one.data))
-    open_console().print(table)
+        table.add_row(one.name, one.paper, str(one.seeds), one.title, ", ".join(one.data))
+    console.print(table)
 
 
 def show_reproductions(done: Sequence[Reproduction], folder: Path) -> None:

@@ -66,9 +66,11 @@ def _value(value: object) -> str:
 
 def _show(collected: Collected) -> Shown:
     source = collected.sources[0]
-    tables = {"comparison": _table(collected, source), "significance": significance.table(collected)}
+    tables, notes = {"comparison": _table(collected, source)}, [_chosen(collected, source)]
+    if len(collected.settings.methods) > 1:
+        tables["significance"] = significance.table(collected)
+        notes.append(significance.NOTE)
     figure = trade_off_grid({source.title: comparison.trade_offs(collected, source)})
-    notes = [_chosen(collected, source), significance.NOTE]
     return Shown(tables, {"trade-off": figure}, [note for note in notes if note])
 
 

@@ -8,12 +8,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator, clone
 
-from choqolate.baselines import PCBM, PSCBM, SLRAVD, SparseAutoencoder, fit_together
-from choqolate.classifier import fit_runs
+from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
+from choqolate.classifier import ChoqolateClassifier, fit_runs
 from choqolate.concepts.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.evaluation import ConceptModel
@@ -34,6 +35,7 @@ class Method:
         grid: values that are tried of each parameter; empty for a method that is used as it is.
         dials: the same for parameters that trade accuracy for sparsity: tried only by the rule ``"sparsest"``.
         variants: settings that cannot be trained side by side, each tried with the whole grid.
+        defaults: the parameters that the estimator has if nothing is said.
     """
 
     name: str
@@ -42,6 +44,12 @@ class Method:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dials: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     variants: Sequence[Parameters] = ({},)
+    defaults: Parameters = field(default_factory=dict)
+
+    def unusual(self, setting: Parameters) -> dict[str, Any]:
+        """Those of some parameters that differ from the defaults: what a run is known by."""
+        unsaid = object()
+        return {name: value for name, value in setting.items() if self.defaults.get(name, unsaid) != value}
 
 
 def _train_ours(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
@@ -57,18 +65,17 @@ def _train_ours(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Pa
     return [trained[k] for k in range(len(settings))]
 
 
-def _baseline(estimator: type) -> Callable[..., list[list[ConceptModel]]]:
-    def train(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
-        """Settings that differ in nothing but learning rate and penalty share one pass over the data."""
-        trained: dict[int, list[ConceptModel]] = {}
-        for _, members in _alike(settings, ("learning_rate", "penalty")):
-            wanted = [estimator(device="cpu", random_state=seed, **settings[k]) for k in members for seed in seeds]
-            runs = fit_together(wanted, rows.frame, rows.labels)
-            for place, k in enumerate(members):
-                trained[k] = runs[place * len(seeds) : (place + 1) * len(seeds)]
-        return [trained[k] for k in range(len(settings))]
-
-    return train
+def _train_baseline(
+    estimator: type[Bottleneck], rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]
+) -> list[list[ConceptModel]]:
+    """Settings that differ in nothing but learning rate and penalty share one pass over the data."""
+    trained: dict[int, list[ConceptModel]] = {}
+    for _, members in _alike(settings, ("learning_rate", "penalty")):
+        wanted = [estimator(device="cpu", random_state=seed, **settings[k]) for k in members for seed in seeds]
+        runs = fit_together(wanted, rows.frame, rows.labels)
+        for place, k in enumerate(members):
+            trained[k] = list(runs[place * len(seeds) : (place + 1) * len(seeds)])
+    return [trained[k] for k in range(len(settings))]
 
 
 def _alike(settings: Sequence[Parameters], own: Iterable[str]) -> list[tuple[Parameters, list[int]]]:
@@ -84,25 +91,33 @@ def _alike(settings: Sequence[Parameters], own: Iterable[str]) -> list[tuple[Par
     return list(groups.values())
 
 
+def _ours() -> Method:
+    dials = {"temperature": (0.005, 0.02, 0.05, 0.1)}
+    return Method("choqolate", "CHOQOLATE", _train_ours, dials=dials, defaults=ChoqolateClassifier().get_params())
+
+
+def _baseline(
+    name: str,
+    title: str,
+    estimator: type[Bottleneck],
+    rates: Sequence[float] = RATES,
+    penalties: Sequence[float] = PENALTIES,
+    variants: Sequence[Parameters] = ({},),
+) -> Method:
+    grid = {"learning_rate": rates, "penalty": penalties}
+    return Method(name, title, partial(_train_baseline, estimator), grid, {}, variants, estimator().get_params())
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("choqolate", "CHOQOLATE", _train_ours, dials={"temperature": (0.005, 0.02, 0.05, 0.1)}),
-        Method("pcbm", "PCBM", _baseline(PCBM), {"learning_rate": RATES, "penalty": PENALTIES}),
-        Method(
-            "pscbm",
-            "PSCBM",
-            _baseline(PSCBM),
-            {"learning_rate": RATES, "penalty": (7e-5, 7e-4, 7e-3)},
-            variants=({"min_score": 0.20}, {"min_score": None}),
+        _ours(),
+        _baseline("pcbm", "PCBM", PCBM),
+        _baseline(
+            "pscbm", "PSCBM", PSCBM, penalties=(7e-5, 7e-4, 7e-3), variants=({"min_score": 0.20}, {"min_score": None})
         ),
-        Method(
-            "sparse-autoencoder",
-            "Sparse AE",
-            _baseline(SparseAutoencoder),
-            {"learning_rate": (0.001, 0.01, 0.03), "penalty": (1e-4, 3e-4, 1e-3)},
-        ),
-        Method("slr-avd", "SLR-AVD", _baseline(SLRAVD), {"learning_rate": RATES, "penalty": PENALTIES}),
+        _baseline("sparse-autoencoder", "Sparse AE", SparseAutoencoder, (0.001, 0.01, 0.03), (1e-4, 3e-4, 1e-3)),
+        _baseline("slr-avd", "SLR-AVD", SLRAVD),
     )
 }
 """Ours first, then the baselines in the paper's order."""

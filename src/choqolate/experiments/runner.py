@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -68,7 +68,7 @@ def run_tasks(
         verbose: show a progress bar (on a terminal).
     """
     known = _read(results)
-    batches = pending(wanted, known)
+    batches = pending(wanted, known.keys())
     failures: dict[str, str] = {}
     trained = 0
     workers = min(processes or os.cpu_count() or 1, len(batches))
@@ -88,17 +88,24 @@ def run_tasks(
     return Outcome(known, failures, trained)
 
 
-def pending(wanted: Sequence[Batch], known: Mapping[str, Run]) -> list[Batch]:
-    """The seeds of each task of which a result is missing; what is wanted twice is done once."""
-    left: dict[str, Batch] = {}
+def pending(wanted: Sequence[Batch], known: Collection[str]) -> list[Batch]:
+    """Of each task the part that is missing, and for which seeds; what is wanted twice is done once.
+
+    Args:
+        wanted: all that should be there.
+        known: keys of the runs that are.
+    """
+    planned: set[str] = set(known)
+    left: list[Batch] = []
     for task, seeds in wanted:
         configs = task.configs()
-        missing = [seed for seed in seeds if any(Run.key_of(config, seed) not in known for config in configs)]
-        if missing:
-            key = "".join(map(_config_key, configs))
-            before = left[key].seeds if key in left else ()
-            left[key] = Batch(task, tuple(dict.fromkeys([*before, *missing])))
-    return list(left.values())
+        missing = [[seed for seed in seeds if Run.key_of(config, seed) not in planned] for config in configs]
+        places = [place for place, own in enumerate(missing) if own]
+        if places:
+            chosen = [seed for seed in seeds if any(seed in own for own in missing)]
+            left.append(Batch(task.part(places), tuple(chosen)))
+            planned |= {Run.key_of(configs[place], seed) for place in places for seed in chosen}
+    return left
 
 
 def _config_key(config: Config) -> str:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from choqolate.debiasing.methods import DEBIASING, Case, missing
@@ -40,6 +40,9 @@ class Task(Protocol):
     def configs(self) -> list[Config]:
         """What tells each of the results from all others."""
 
+    def part(self, places: Sequence[int]) -> Task:
+        """The same for some of the configs alone."""
+
     def run(self, seeds: Sequence[int]) -> Done:
         """Train and measure; raises :class:`ChoqolateError` if nothing of it can be done on these data."""
 
@@ -68,7 +71,11 @@ class Training:
 
     def configs(self) -> list[Config]:
         common = {"protocol": PROTOCOL, "data": self.source.config(), "method": self.method, "rule": self.rule}
-        return [common | {"parameters": dict(setting)} for setting in self.settings]
+        method = find_method(self.method)
+        return [common | {"parameters": method.unusual(setting)} for setting in self.settings]
+
+    def part(self, places: Sequence[int]) -> Training:
+        return replace(self, settings=tuple(self.settings[place] for place in places))
 
     def run(self, seeds: Sequence[int]) -> Done:
         start = time.perf_counter()
@@ -103,7 +110,11 @@ class Mitigation:
 
     def configs(self) -> list[Config]:
         common = {"protocol": PROTOCOL, "data": self.source.config(), "method": "choqolate"}
-        return [common | {"parameters": dict(self.parameters), "debiasing": way} for way in self.ways]
+        parameters = find_method("choqolate").unusual(self.parameters)
+        return [common | {"parameters": parameters, "debiasing": way} for way in self.ways]
+
+    def part(self, places: Sequence[int]) -> Mitigation:
+        return replace(self, ways=tuple(self.ways[place] for place in places))
 
     def run(self, seeds: Sequence[int]) -> Done:
         start = time.perf_counter()

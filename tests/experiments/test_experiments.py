@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from choqolate import ChoqolateError, ConceptScores
+from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, paper, reproduce
+from choqolate.experiments.components import parameters
+from choqolate.experiments.sources import birds_source, first_classes, paper_sources, table_source
+from tests.data import CONCEPTS, bird_scores
+from tests.test_cli_data import choqolate
+
+SHORT = Settings(parameters={"n_nodes": 8, "epochs": 3}, quick=True)
+
+
+def bird_table(n_rows: int = 240, **changes) -> ConceptScores:
+    X, labels, groups = bird_scores(n_rows)
+    split = np.array(["train", "train", "val", "test"])[np.arange(n_rows) % 4]
+    given = dict(labels=labels, split=split, groups=groups, spurious=("sea", "forest"))
+    return ConceptScores(X.to_numpy(), CONCEPTS, **given | changes)
+
+
+def species_table(n_species: int = 6) -> ConceptScores:
+    """Kinds of birds, each with its own mean scores."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(20 * n_species) % n_species
+    scores = 0.2 + 0.03 * (rng.normal(size=(n_species, 7))[kind] + 0.5 * rng.normal(size=(len(kind), 7)))
+    names = [f"kind {9 - k}" for k in range(n_species)]  # not in the order of the alphabet
+    split = np.where(np.arange(len(kind)) % 3 == 0, "test", "train")
+    labels = np.array(names)[kind]
+    return ConceptScores(scores, [f"mark {j}" for j in range(7)], labels=labels, split=split, classes=names)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("paper")
+
+
+@pytest.fixture(scope="module")
+def birds(folder):
+    return birds_source(folder, 160, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def done(birds, folder):
+    found = reproduce(
+        list(EXPERIMENTS.values()), {"birds": birds}, folder, seeds=2, settings=SHORT, processes=1, verbose=False
+    )
+    return {one.experiment.name: one for one in found}
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_every_table_and_figure_is_made_of_the_embedded_data(done, folder):
+    made = {
+        "accuracy": ["tables/accuracy"],
+        "quality": ["tables/quality"],
+        "information": ["tables/information"],
+        "trade-off": ["figures/trade-off"],
+        "significance": ["tables/significance"],
+        "clouds": ["figures/clouds-birds"],
+        "dynamics": ["tables/dynamics-birds", "figures/dynamics-birds"],
+        "mitigation": ["tables/mitigation"],
+        "temperature": ["tables/temperature", "figures/temperature"],
+        "classes": [],
+        "components": ["tables/components", "figures/components"],
+        "nodes": ["tables/nodes", "figures/nodes"],
+    }
+    assert list(done) == list(EXPERIMENTS)
+    for name, stems in made.items():
+        endings = {"tables": ("md", "tex", "csv"), "figures": ("png", "pdf")}
+        expected = {folder / f"{stem}.{ending}" for stem in stems for ending in endings[stem.split("/")[0]]}
+        assert set(done[name].files) == expected
+        assert all(path.stat().st_size > 100 for path in expected)
+    assert done["classes"].lacking == {"birds": "the sweep begins with 5 classes, Bird scenes has 2"}
+    page = (folder / "summary.md").read_text()
+    assert all(experiment.title in page for experiment in EXPERIMENTS.values())
+    assert "the sweep begins with 5 classes" in page
+
+
+def test_numbers_of_a_table_are_means_over_the_lines_of_the_results(done, folder):
+    table = pd.read_csv(folder / "tables" / "quality.csv").set_index("Method")
+    runs = [line for line in lines(folder) if line["config"].get("parameters") == {"epochs": 3}]
+    for method, title in {"pcbm": "PCBM", "choqolate": "CHOQOLATE"}.items():
+        own = {
+            line["seed"]: line["metrics"]["gini"]
+            for line in runs
+            if line["config"]["method"] == method and "debiasing" not in line["config"]
+        }
+        values = [value for value in own.values() if value is not None]
+        assert sorted(own) == [0, 1]
+        row = table.loc[title]
+        assert row["Bird scenes: Attribution Gini mean"] == pytest.approx(np.mean(values))
+        assert row["Bird scenes: Attribution Gini std"] == pytest.approx(np.std(values, ddof=1))
+
+
+def test_a_second_time_nothing_is_trained(done, birds, folder):
+    before = (folder / "results.jsonl").read_bytes()
+    told = []
+    again = reproduce(
+        [find_experiment("nodes"), find_experiment("mitigation")],
+        {"birds": birds},
+        folder,
+        seeds=2,
+        settings=SHORT,
+        tell=told.append,
+    )
+    assert (folder / "results.jsonl").read_bytes() == before
+    assert not any("runs in" in text for text in told)
+    assert all(one.shown is not None for one in again)
+    assert birds_source(folder, 160, verbose=False) == birds
+
+
+def test_the_same_runs_serve_several_tables(done, folder):
+    keys = [json.dumps([line["config"], line["seed"]], sort_keys=True) for line in lines(folder)]
+    assert len(keys) == len(set(keys))
+    shared = {line["shared"] for line in lines(folder) if line["config"].get("debiasing")}
+    assert shared == {2 * 14}
+    assert all(line["versions"]["choqolate"] and line["seconds"] > 0 for line in lines(folder))
+
+
+def test_every_way_out_of_a_bias_has_its_row_and_says_what_it_does_without(done, folder):
+    table = pd.read_csv(folder / "tables" / "mitigation.csv").set_index("Method")
+    marks = {
+        name: tuple(row[h] == "✓" for h in ("No group labels", "No training", "Test time"))
+        for name, row in table.iterrows()
+    }
+    assert len(table) == 14
+    assert marks["CHOQ-PCR"] == (True, True, True)
+    assert marks["Concept removal (oracle)"] == (True, False, False)
+    assert marks["Group-DRO"] == marks["DFR"] == (False, False, True)
+    assert marks["Ortho-Proj"] == (True, True, True)
+    assert (table["Bird scenes: Worst group runs"] == 2).all()
+
+
+def test_rows_of_the_component_table_are_these_classifiers():
+    rows = [parameters(row) for row in paper.COMPONENTS]
+    assert [row["interactions"] for row in rows] == ["none"] * 3 + ["pairwise"] * 5
+    assert [row["free_weights"] for row in rows] == [True, True, False, True, False, False, False, True]
+    assert [(row["l1"], row["l1_on"]) for row in rows] == [
+        (0.0, "first"),
+        (0.01, "all"),
+        (0.0, "first"),
+        (0.0, "first"),
+        (0.0, "first"),
+        (0.01, "first"),
+        (0.01, "all"),
+        (0.01, "first"),
+    ]
+
+
+def test_subsets_are_the_first_classes_of_the_data_set(tmp_path):
+    table = species_table()
+    part = first_classes(table, 2)
+    assert part.classes == ("kind 9", "kind 8")
+    assert set(part.labels) == {"kind 9", "kind 8"}
+    table.save(tmp_path / "cub.parquet")
+    source = replace(table_source(tmp_path / "cub.parquet"), n_classes=5)
+    assert source.load().classes == table.classes[:5]
+    assert source.config()["n_classes"] == 5
+    with pytest.raises(ChoqolateError, match="expected at least 9 classes, the table has 6"):
+        first_classes(table, 9)
+
+
+def test_scores_under_the_root_stand_beside_the_papers_numbers_and_what_is_missing_is_said(tmp_path):
+    species_table().save(tmp_path / "cub.parquet")
+    said = choqolate(
+        "reproduce",
+        "classes",
+        "--root",
+        tmp_path,
+        "-o",
+        tmp_path / "out",
+        "--seeds",
+        1,
+        "--epochs",
+        2,
+        "--processes",
+        1,
+    )
+    assert said.code == 0, said.err
+    table = pd.read_csv(tmp_path / "out" / "tables" / "classes.csv")
+    assert table["Classes"].tolist() == [5]
+    assert table["Accuracy paper mean"].tolist() == [0.8652]
+    said = choqolate(
+        "reproduce",
+        "accuracy",
+        "--root",
+        tmp_path,
+        "-o",
+        tmp_path / "out",
+        "--seeds",
+        1,
+        "--epochs",
+        2,
+        "--processes",
+        1,
+    )
+    assert said.code == 0, said.err
+    assert "CUB-200-2011" in said.out
+    for name in ("cats-dogs-cars", "monumai", "coco"):
+        assert f"accuracy not on {name}: expected" in said.err
+    sources, absent = paper_sources(["cub", "coco"], tmp_path, tmp_path / "out")
+    assert list(sources) == ["cub"]
+    assert list(absent) == ["coco"]
+
+
+def test_compare_on_ones_own_scores_prints_and_writes_one_table_and_one_figure(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    command = ["compare", tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 2, "--epochs", 4]
+    command += ["--nodes", 3, "--processes", 1, "--method", "choqolate", "--method", "slr-avd"]
+    said = choqolate(*command, "--also", "tests.experiments.test_tuning:Halves")
+    assert said.code == 0, said.err
+    for word in ("CHOQOLATE", "SLR-AVD", "Halves", "Attribution", "Worst group", "Gini Δ", "learning_rate"):
+        assert word in said.out
+    table = pd.read_csv(tmp_path / "out" / "tables" / "comparison.csv")
+    assert table["Method"].tolist() == ["CHOQOLATE", "SLR-AVD", "Halves"]
+    assert table["Parameters"].tolist()[:2] == [3 * 36 + 2 * 9, 3 * 6 + 3 + 2 * 3 + 2]
+    assert (tmp_path / "out" / "figures" / "trade-off.png").read_bytes().startswith(b"\x89PNG")
+    assert "paper" not in (tmp_path / "out" / "tables" / "comparison.md").read_text()
+
+
+def test_a_damaged_line_is_reported_and_run_again(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    command = ["compare", tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 2, "--epochs", 2, "--nodes", 3]
+    command += ["--processes", 1, "--method", "choqolate"]
+    assert choqolate(*command).code == 0
+    results = tmp_path / "out" / "results.jsonl"
+    first, second = results.read_text().splitlines()
+    results.write_text(f"{first[:50]}\n{second}\n")
+    said = choqolate(*command)
+    assert said.code == 0
+    assert "results.jsonl: line 1 skipped (not JSON" in said.err
+    kept = results.read_text().splitlines()
+    assert kept[1] == second
+    assert {key: json.loads(kept[2])[key] for key in ("config", "seed")} == {
+        key: json.loads(first)[key] for key in ("config", "seed")
+    }
+
+
+def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddings(tmp_path):
+    bird_table(spurious=()).save(tmp_path / "own.parquet")
+    (tmp_path / "words.txt").write_text("sea\nforest\n")
+    command = ["debias", tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 1, "--epochs", 4, "--nodes", 3]
+    refused = choqolate(*command)
+    assert refused.code == 2
+    assert "own has no concepts marked as spurious" in refused.err
+    said = choqolate(*command, "--spurious", tmp_path / "words.txt", width=200)
+    assert said.code == 0, said.err
+    table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
+    assert math.isnan(table.loc["Ortho-Proj", "own: Accuracy mean"])
+    assert 0 <= table.loc["CHOQ-PCR", "own: Worst group mean"] <= 1
+    assert "Ortho-Proj needs the embeddings of the pictures" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "nowhere.parquet"], "nowhere.parquet"),
+        (["compare", "--method", "pcbn"], "did you mean 'pcbm'?"),
+        (["reproduce", "acuracy"], "did you mean 'accuracy'?"),
+        (["reproduce", "--root", "nowhere"], "there is no folder nowhere"),
+        (["reproduce", "--root", ".", "--data", "birds"], "expected --root FOLDER or --data birds, got both"),
+        (["debias", "--embeddings", "."], "birds have their own"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    said = choqolate(*arguments)
+    assert said.code == 2
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_can_be_reproduced_is_listed():
+    said = choqolate("reproduce", "--list")
+    assert all(name in said.out for name in EXPERIMENTS)
+    assert "Table A3" in said.out
