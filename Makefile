@@ -31,8 +31,8 @@ bench: $(STAMP) ## measure speed and memory
 mini: $(STAMP) ## train the small encoder that comes with the package anew (about ten minutes)
 	@$(BIN)/python tools/train_mini.py
 
-clean: ## remove caches, builds and the demo's output; .venv stays
-	@rm -rf build dist choqolate-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove caches, builds and what the commands write by default; .venv stays
+	@rm -rf build dist choqolate-demo choqolate-compare choqolate-debias choqolate-paper gradient-analysis .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # -qq keeps errors and drops pip's warnings about the machine it runs on.

@@ -64,6 +64,18 @@ def test_the_python_code_of_the_page_on_explanations_runs(newcomer):
     plt.close("all")
 
 
+def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
+    bird_table(None, n_rows=600).save("scores.parquet")
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "research.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    exec(compile("\n".join(blocks), "research.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "SLR-AVD" in out
+    assert "Group-DRO" in out
+    assert (newcomer / "comparison" / "summary.md").exists()
+    plt.close("all")
+
+
 def test_the_code_and_the_commands_of_the_birds_page_run(newcomer, monkeypatch, capsys):
     from choqolate.cli import main
     from choqolate.datasets.birds import render_birds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from choqolate import datasets, metrics, plots
+    from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
     from choqolate.classifier import ChoqolateClassifier, fit_runs
     from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
@@ -50,13 +50,16 @@ _HOME = {
     "ImageTransform": "choqolate.concepts.images",
     "Manifest": "choqolate.manifest",
     "Vocabulary": "choqolate.concepts.vocabulary",
+    "baselines": "choqolate.baselines",
     "canonical_form": "choqolate.integral",
     "capacity_table": "choqolate.integral",
     "check_redundancy": "choqolate.redundancy",
     "choquet": "choqolate.integral",
     "datasets": "choqolate.datasets",
+    "debiasing": "choqolate.debiasing",
     "embed": "choqolate.concepts.embedding",
     "evaluate": "choqolate.evaluation",
+    "experiments": "choqolate.experiments",
     "explain_change": "choqolate.explain",
     "explain_local_change": "choqolate.explain",
     "explain_model": "choqolate.explain",
@@ -89,13 +92,16 @@ __all__ = [
     "Manifest",
     "Vocabulary",
     "__version__",
+    "baselines",
     "canonical_form",
     "capacity_table",
     "check_redundancy",
     "choquet",
     "datasets",
+    "debiasing",
     "embed",
     "evaluate",
+    "experiments",
     "explain_change",
     "explain_local_change",
     "explain_model",
