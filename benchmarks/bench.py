@@ -2,7 +2,7 @@
 
 The other side is the obvious PyTorch implementation in obvious.py; of the embedding, a loop that only runs the encoder.
 Everything runs with the number of threads that PyTorch takes by default. ``--only layer,memory,fit,runs,temperatures,
-factored,embed,vocabulary,birds,explain`` picks sections.
+baselines,factored,embed,vocabulary,birds,explain`` picks sections.
 """
 
 from __future__ import annotations
@@ -156,6 +156,27 @@ def bench_temperatures() -> list[tuple[str, ...]]:
     return [("fit_runs, 5 seeds, 4 temperatures", f"{mine:.1f} s", f"{its:.1f} s", f"{ratio:.1f} x", "> 1 x")]
 
 
+def bench_baselines() -> list[tuple[str, ...]]:
+    """Twenty seeds of each baseline side by side, against one after the other, at the size of cats, dogs and cars."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((4235, 77)), rng.integers(0, 3, 4235)
+    rows = []
+    for method in (cq.baselines.PCBM, cq.baselines.SLRAVD, cq.baselines.SparseAutoencoder, cq.baselines.PSCBM):
+        own = {"min_score": None} if method is cq.baselines.PSCBM else {}
+
+        def wanted(method: type = method, own: dict = own) -> list:
+            return [method(random_state=seed, epochs=10, **own) for seed in range(20)]
+
+        mine, its, ratio = side_by_side(
+            lambda wanted=wanted: cq.baselines.fit_together(wanted(), X, y),
+            lambda wanted=wanted: [model.fit(X, y) for model in wanted()],
+            rounds=3,
+        )
+        name = f"{method.__name__}, 20 seeds, 10 epochs"
+        rows.append((name, f"{mine:.1f} s", f"{its:.1f} s", f"{ratio:.1f} x", "> 1 x"))
+    return rows
+
+
 def bench_birds() -> list[tuple[str, ...]]:
     """Bird scenes drawn and written on all cores, against one process; then how long the whole data set takes."""
     from choqolate.datasets.birds import N_PICTURES, render_birds
@@ -232,7 +253,8 @@ def bench_vocabulary() -> list[tuple[str, ...]]:
 def main() -> None:
     """Measure the chosen sections and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="layer,memory,fit,runs,temperatures,factored,embed,vocabulary,birds,explain")
+    every = "layer,memory,fit,runs,temperatures,baselines,factored,embed,vocabulary,birds,explain"
+    parser.add_argument("--only", default=every)
     parser.add_argument("--epochs", type=int, default=5, help="length of the measured fits (the paper's is 100)")
     parser.add_argument("--peak", choices=["ours", "obvious", "factored"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -245,6 +267,7 @@ def main() -> None:
         "fit": lambda: bench_fit(arguments.epochs),
         "runs": lambda: bench_runs(arguments.epochs),
         "temperatures": bench_temperatures,
+        "baselines": bench_baselines,
         "factored": bench_factored,
         "embed": bench_embed,
         "vocabulary": bench_vocabulary,

@@ -4,9 +4,9 @@
     python benchmarks/real_scores.py images.npz texts.npz --drop cat dog car --save cats-dogs-cars.parquet
 
 The second command only saves the scores, for ``choqolate compare``. ``images.npz`` holds ``embeddings (n, d)``,
-``labels (n,)`` and ``split`` (train / test) of pictures, and perhaps ``classes``, the names of the labels; ``texts.npz``
-holds ``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts that name a
-class are dropped: they would be the answer itself.
+``labels (n,)`` and ``split`` (train / test) of pictures, and perhaps ``classes``, the names of the labels;
+``texts.npz`` holds ``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts
+that name a class are dropped: they would be the answer itself.
 """
 
 from __future__ import annotations
