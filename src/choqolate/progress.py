@@ -43,9 +43,10 @@ def _wanted(enabled: bool) -> bool:
 
 def _bar(detail: str) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     columns = (
+        SpinnerColumn(),  # a sign of life between two steps
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

@@ -166,6 +166,11 @@ def texts(part: Mapping[str, Any], name: str) -> list[str]:
     return [item for item in found if isinstance(item, str)] if isinstance(found, list | tuple) else []
 
 
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 picture``, ``12,000 pictures``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
 def listed(names: Sequence[object], most: int = 5) -> str:
     """``'a', 'b' and 3 more``."""
     shown = ", ".join(repr(str(name)) for name in names[:most])

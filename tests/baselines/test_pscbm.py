@@ -243,6 +243,20 @@ def test_attributions_are_those_of_the_units(birds, model):
     np.testing.assert_allclose(explanation.concept_to_node[:, :, columns], expected, atol=1e-12)
 
 
+def test_weights_over_the_scores_are_the_slopes_of_the_nodes(birds, model):
+    X, _ = birds
+    z = scale(X, X)
+    inside = np.where((z > 0.2) & (z < 0.8), 1.0, np.nan)
+    step = 0.01 * np.ptp(X.to_numpy(), axis=0)
+    for j in range(6):
+        moved = X.copy()
+        moved.iloc[:, j] += step[j]
+        slopes = (model.transform(moved) - model.transform(X)) / 0.01
+        here = ~np.isnan(inside[:, j])
+        expected = np.broadcast_to(model.score_attributions_[:, j], slopes[here].shape)
+        np.testing.assert_allclose(slopes[here], expected, atol=1e-9)
+
+
 def test_the_selection_names_concepts_and_classes(birds, model):
     chosen = model.selection_
     assert set(chosen.kept) | set(chosen.surplus) | set(chosen.dropped) == set(CONCEPTS)

@@ -96,7 +96,7 @@ def test_subjects_are_the_classes_by_default(case):
 @pytest.mark.parametrize(
     ("change", "needed_by", "says"),
     [
-        ({"embeddings": None}, "embeddings", "the embeddings of the pictures, not only their scores: embed"),
+        ({"embeddings": None}, "embeddings", "the embeddings of the pictures, not only their scores: give"),
         ({"spurious": ()}, "spurious_words", "the names of the spurious concepts: mark them"),
         ({"table": "no groups"}, "group_labels", "the groups of training rows: add a column"),
         ({"models": "no nodes"}, "nodes", "models with nodes"),

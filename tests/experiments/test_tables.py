@@ -174,6 +174,9 @@ def test_csv_holds_the_numbers_in_full(table):
                 "paper mean": cell.paper[0] if cell.paper else None,
                 "paper std": cell.paper[1] if cell.paper else None,
             }
+            if f"{name} paper mean" not in frame:
+                assert not any(row.cells[table.columns.index(column)].paper for row in table.rows)
+                del wanted["paper mean"], wanted["paper std"]
             for part, value in wanted.items():
                 got = line[f"{name} {part}"]
                 assert got == "" if value is None else float(got) == pytest.approx(value, rel=1e-12)

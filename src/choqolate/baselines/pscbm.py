@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from choqolate.baselines.bottleneck import Bottleneck
@@ -33,7 +34,8 @@ class PSCBM(Bottleneck):
     The layer of nodes is an adaptation; with ``n_nodes=None`` step 7 is the authors' sparse linear classifier, under
     which the concept layer rests.
 
-    ``node_attributions_`` has the weights W in the columns of the kept concepts, and zeros elsewhere.
+    ``node_attributions_`` has the weights W in the columns of the kept concepts, and zeros elsewhere; what nodes make
+    of the scores themselves, which every unit reads, is ``score_attributions_``.
     ``explain`` attributes to units: :math:`W_{nj} (u_j - u_j^0)`. A removed concept is frozen at its mean
     twice, as an input of the concept layer and as a unit.
 
@@ -141,6 +143,13 @@ class PSCBM(Bottleneck):
             fitted.append(own)
         return fitted
 
+    @property
+    def score_attributions_(self) -> np.ndarray:
+        """Weights of the nodes over the scaled scores, through the concept layer ``(N, M)``."""
+        check_is_fitted(self)
+        W: np.ndarray = self.node_attributions_[:, self.selection_.columns] @ self.unit_weights_
+        return W
+
     def _units(self, z: np.ndarray) -> np.ndarray:
         units = np.zeros_like(z)
         units[:, self.selection_.columns] = z @ self.unit_weights_.T + self.unit_intercepts_
@@ -169,10 +178,13 @@ class ConceptLabels(Objective):
     @torch.no_grad()
     def spreads(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the outputs on the training rows ``(R, K)``; one for a constant output."""
-        A, a = self.parameters
-        outputs = apply_layer(self.z, A, a)
-        spread = outputs.std(1, correction=0)
-        return outputs.mean(1), torch.where(spread > 0, spread, 1.0)
+        means, spreads = [], []
+        for A, a in zip(*self.parameters, strict=True):  # run by run: all rows of all runs may be too many
+            outputs = F.linear(self.z, A, a)
+            means.append(outputs.mean(0))
+            spreads.append(outputs.std(0, correction=0))
+        spread = torch.stack(spreads)
+        return torch.stack(means), torch.where(spread > 0, spread, 1.0)
 
     @torch.no_grad()
     def standardised(self) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,24 +34,32 @@ class Rule(StrEnum):
 OwnScores = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[SCORES]",
+        metavar="SCORES",
         help="Table of concept scores, .parquet or .csv; without it, drawn birds.",
         show_default=False,
     ),
 ]
 DataName = Annotated[
-    Data | None, typer.Option("--data", metavar="NAME", help="birds: the data set that comes with the package.")
+    Data | None,
+    typer.Option("--data", metavar="NAME", help="birds, which are drawn; the default without SCORES or --root."),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(
-        "--seeds", metavar="N", min=1, help="Runs of each; by default as many as the paper's.", show_default=False
+        "--seeds",
+        metavar="N",
+        min=1,
+        help="Runs of each; by default as many as in the paper: 20, in sweeps 5.",
+        show_default=False,
     ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="A first impression: three runs, short sweeps, fewer birds.")]
 Nodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Nodes, of every method.")]
 Epochs = Annotated[
-    int | None, typer.Option("--epochs", metavar="N", min=1, help="Passes over the training rows.", show_default="100")
+    int | None,
+    typer.Option(
+        "--epochs", metavar="N", min=1, help="Passes over the training rows, of every method.", show_default="100"
+    ),
 ]
 RuleName = Annotated[
     Rule,
@@ -57,12 +67,12 @@ RuleName = Annotated[
         "--rule",
         metavar="RULE",
         help="How learning rate and penalty are chosen on validation rows: accuracy (the best), or sparsest (the "
-        "largest Gini within a point of the best; then our temperature is chosen as well).",
+        "largest Gini within a point of the best; then CHOQOLATE's temperature is chosen as well).",
     ),
 ]
 Processes = Annotated[
     int | None,
-    typer.Option("--processes", metavar="N", min=1, help="How many train at a time.", show_default="one a core"),
+    typer.Option("--processes", metavar="N", min=1, help="How many train at a time.", show_default="one per core"),
 ]
 
 
@@ -99,10 +109,14 @@ def compare(
 ) -> None:
     """Compare CHOQOLATE with the baselines on your own scores: accuracy, Gini, coherence, a figure, a test.
 
-    Stopped at any moment, the same command goes on where it was.
+    An estimator of your own takes part if it derives from scikit-learn's BaseEstimator, can be made without arguments,
+    has fit, predict and transform, and after fit node_attributions_ (nodes x concepts).
+
+    Finished runs are kept: stopped at any moment, the same command goes on with the others.
 
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
+    _check_given(scores, data)
     from choqolate.experiments.compare import EXPERIMENT
     from choqolate.experiments.experiment import Settings
     from choqolate.experiments.methods import METHODS, find_method
@@ -122,7 +136,7 @@ def debias(
     spurious: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Text file with a spurious concept a line; by default those that SCORES marks."
+            metavar="FILE", help="Text file with one spurious concept per line; by default those that SCORES marks."
         ),
     ] = None,
     embeddings: Annotated[
@@ -149,6 +163,7 @@ def debias(
 
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
+    _check_given(scores, data)
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.experiments.experiment import Settings
     from choqolate.experiments.mitigation import EXPERIMENT
@@ -157,7 +172,7 @@ def debias(
     source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings)
     misfit = EXPERIMENT.misfit(source)
     if misfit is not None:
-        raise ChoqolateError(f'{misfit}: a column "group" and --spurious words.txt say what they are')
+        raise ChoqolateError(misfit)
     settings = Settings(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
     _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
 
@@ -165,13 +180,14 @@ def debias(
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which table or figure; by default all.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Which table or figure; by default all.", show_default=False)
     ] = None,
     root: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder with copies of the data sets, or with their scores as NAME.parquet.",
+            help="Folder with copies of the data sets (`choqolate datasets` lists them), or with their scores as "
+            "NAME.parquet, such as cub.parquet. The places of COCO come as coco.csv (image, class).",
             show_default=False,
         ),
     ] = None,
@@ -190,7 +206,7 @@ def reproduce(
     processes: Processes = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
 ) -> None:
-    """Make the paper's tables and figures anew, its numbers beside ours. What is missing is said, the rest runs.
+    """Make the paper's tables and figures anew, its numbers beside ours. Missing data sets are reported, the rest runs.
 
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """
@@ -215,6 +231,14 @@ def reproduce(
     _run(chosen, sources, output, seeds, settings, processes, absent)
 
 
+def _check_given(scores: Path | None, data: Data | None) -> None:
+    """Mistakes that show before anything heavy is loaded."""
+    if scores is not None and data is not None:
+        raise ChoqolateError("expected SCORES or --data birds, got both: leave one out")
+    if scores is not None and not scores.is_file():
+        raise ChoqolateError(f"expected a table of concept scores, there is no file {scores}")
+
+
 def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
     return {"n_nodes": nodes} | ({} if epochs is None else {"epochs": epochs})
 
@@ -233,12 +257,10 @@ def _source(
 
     from choqolate.cli.show_research import tell
     from choqolate.datasets.birds import N_PICTURES
+    from choqolate.experiments.reproduction import check_folder
     from choqolate.experiments.sources import QUICK_PICTURES, birds_source, table_source
-    from choqolate.files import check_parent
 
-    check_parent(output)
-    if scores is not None and data is not None:
-        raise ChoqolateError("expected SCORES or --data birds, got both: leave one out")
+    check_folder(output)
     if scores is not None:
         return table_source(scores, spurious=spurious, embeddings=embeddings)
     if embeddings is not None:
@@ -270,9 +292,13 @@ def _run(
             seeds=seeds,
             settings=settings,
             processes=processes,
+            command=shlex.join(["choqolate", *sys.argv[1:]]),
             tell=show.tell,
         )
     except KeyboardInterrupt:
-        note("what is done so far is kept, the same command goes on from there")
+        note("runs that are finished are kept, the same command goes on with the others")
         raise
     show.show_reproductions(done, output)
+    if all(one.shown is None for one in done):
+        reasons = {reason: name for one in done for name, reason in one.lacking.items()}
+        raise ChoqolateError(f"nothing could be made: {'; '.join(f'{n}: {r}' for r, n in reasons.items())}")

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from choqolate.classifier import ChoqolateClassifier
-from choqolate.cli.terminal import NAME_WIDTH, counted, cut, number, plain_table, printable_name
+from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.evaluation import Evaluation
 from choqolate.removal import Removal
+from choqolate.validation import counted
 
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from choqolate.cli.terminal import counted, note, open_console, printable_name, show_next
+from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.scores import ConceptScores
 from choqolate.datasets import CopyCheck, Dataset
 from choqolate.files import replacing
 from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
 from choqolate.redundancy import Redundancy, check_redundancy
-from choqolate.validation import listed
+from choqolate.validation import counted, listed
 
 _SHOWN_FAILURES = 5
 

@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate.cli import show
-from choqolate.cli.terminal import counted, number, plain_table, printable_name
+from choqolate.cli.terminal import number, plain_table, printable_name
 from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import FEW, BirdsDemo, Choice
 from choqolate.demo.breast_cancer import BreastCancerDemo
 from choqolate.demo.outcome import Outcome, Spread
-from choqolate.validation import listed
+from choqolate.validation import counted, listed
 
 NEXT = (
     "choqolate score PHOTOS/ --concepts words.txt -o scores.parquet",

@@ -10,10 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from choqolate.cli.terminal import counted, note, open_console, plain_table, printable_name
+from choqolate.cli.terminal import note, open_console, plain_table, printable_name
 from choqolate.experiments.experiment import Experiment
 from choqolate.experiments.reproduction import Reproduction
 from choqolate.experiments.tables import Table
+from choqolate.validation import counted
 
 _GAP = 2  # cells between two columns
 _HEAD = 11  # cells of a line of a head
@@ -53,7 +54,7 @@ def show_reproductions(done: Sequence[Reproduction], folder: Path) -> None:
 
 def show_table(console: Console, table: Table) -> None:
     """Means and deviations, the best of each column bold; in several parts where the terminal is narrow."""
-    printed, fixed = table.printed(), len(table.heads)
+    printed, fixed = table.printed(), len(table.heads) if table.columns else min(len(table.heads), 2)
     console.print(Text(printed.caption, style="bold"))
     heads = ["\n".join(line for part in head.split("\n") for line in wrap(part, _HEAD)) for head in printed.heads]
     widths = [

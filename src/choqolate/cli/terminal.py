@@ -43,11 +43,6 @@ def show_next(what: str, place: Path, *commands: Sequence[str | Path]) -> None:
         console.print(Text(f"  {printable_name(line)}"), soft_wrap=True)
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """``1 picture``, ``12,000 pictures``."""
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
 def cut(name: object, width: int = NAME_WIDTH) -> str:
     """A name on one line, of at most so many cells."""
     text = Text(printable_name(name))

@@ -79,9 +79,9 @@ def group_dro(
 
     Every batch has equally many rows of each group (:func:`~choqolate.debiasing.groups.balanced_batches`). The loss is
     minimised with AdamW, whose weight decay pulls the unconstrained parameters towards zero, that is, the integrals
-    towards equal weights. Learning rate and weight decay are those with the best worst-group accuracy, in the mean over
-    the models, on the validation rows; where these lack a group, on a fifth of the training rows, on all of which
-    the layer is then trained again.
+    towards equal weights. Learning rate and weight decay of each model are those with the best worst-group accuracy on
+    the validation rows; where these lack a group, on a fifth of the training rows, on all of which the layer is then
+    trained again.
 
     Args:
         models: trained classifiers that differ in their seed; their last layers are trained side by side.
@@ -117,20 +117,20 @@ def group_dro(
     fitting, choosing = (train, val) if val is not None else train.hold_out()
     seen, unseen = _NodeValues.of(models, fitting), _NodeValues.of(models, choosing)
     layers = [_train(models, seen, setting, loop) for setting in settings]
-    worst = [_worst_group(models, layer, unseen) for layer in layers]
-    best = int(np.argmax(worst))
-    layer = layers[best] if val is not None else _train(models, _NodeValues.of(models, train), settings[best], loop)
-    note = {
-        "method": "Group-DRO",
-        **settings[best]._asdict(),
-        "chosen_on": "val rows" if val is not None else "held-out training rows",
-        "worst_group": worst[best],
-        "rows": len(train),
-    }
-    return [
-        changed(model, note, parameters_=model.parameters_ | {_THETA: theta.to(model.parameters_[_THETA])})
-        for model, theta in zip(models, layer.get_parameter("theta").detach(), strict=True)
-    ]
+    worst = np.array([_worst_groups(models, layer, unseen) for layer in layers])  # (settings, R)
+    best = worst.argmax(axis=0)
+    if val is None:
+        every = _NodeValues.of(models, train)
+        again = {k: _train(models, every, settings[k], loop) for k in set(best.tolist())}
+        layers = [again.get(k, layer) for k, layer in enumerate(layers)]
+    chosen_on = "val rows" if val is not None else "held-out training rows"
+    common = {"method": "Group-DRO", "chosen_on": chosen_on, "rows": len(train)}
+    made = []
+    for run, (model, k) in enumerate(zip(models, best.tolist(), strict=True)):
+        theta = layers[k].get_parameter("theta").detach()[run].to(model.parameters_[_THETA])
+        note = common | settings[k]._asdict() | {"worst_group": float(worst[k, run])}
+        made.append(changed(model, note, parameters_=model.parameters_ | {_THETA: theta}))
+    return made
 
 
 def update_group_weights(
@@ -198,11 +198,11 @@ def _scores(models: Sequence[ChoqolateClassifier], layer: ChoquetLayer, values: 
     return scores + torch.from_numpy(np.stack([model.class_shift_ for model in models]))[:, None]
 
 
-def _worst_group(models: Sequence[ChoqolateClassifier], layer: ChoquetLayer, rows: _NodeValues) -> float:
-    """Worst-group accuracy, in the mean over the models."""
+def _worst_groups(models: Sequence[ChoqolateClassifier], layer: ChoquetLayer, rows: _NodeValues) -> list[float]:
+    """Worst-group accuracy of each model."""
     with torch.no_grad():
         predicted = _scores(models, layer, rows.values).argmax(-1)
-    return float(np.mean([worst_group_accuracy(rows.targets, labels, rows.groups) for labels in predicted.tolist()]))
+    return [worst_group_accuracy(rows.targets, labels, rows.groups) for labels in predicted.tolist()]
 
 
 def _check_alike(models: list[ChoqolateClassifier]) -> list[ChoqolateClassifier]:

@@ -106,7 +106,9 @@ def missing(method: Debiasing, case: Case) -> str | None:
     elif needs.group_labels and not _has_groups(table):
         lacks = 'the groups of training rows: add a column "group" to the table, such as class and background'
     elif needs.embeddings and case.embeddings is None:
-        lacks = "the embeddings of the pictures, not only their scores: embed the pictures of the table"
+        lacks = (
+            "the embeddings of the pictures, not only their scores: give the folder that `choqolate embed` made of them"
+        )
     elif needs.nodes and any(model.n_nodes is None for model in case.models):
         lacks = "models with nodes: train them with n_nodes=8, for example"
     return None if lacks is None else f"{method.title} needs {lacks}"

@@ -40,7 +40,7 @@ def _show(collected: Collected) -> Shown:
         return sweep_table(collected, f"Number of classes of {source.title}", ("Classes",), rows)
 
     panels = {
-        source.title: sweep_runs(collected, {str(count): config for count, config in configs(source).items()})
+        source.title: sweep_runs(collected, {f"{count} classes": config for count, config in configs(source).items()})
         for source in collected.sources
     }
     return Shown(by_source(collected, table, "classes"), {"classes": trade_off_grid(panels)})

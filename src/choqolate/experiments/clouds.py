@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("pcbm", "choqolate")
+NOTE = "A minus stands before words with a negative weight. A node that reads nothing has no weights left."
 _SIZE = (9.0, 5.0)  # inches, of the clouds of one method
 
 
@@ -30,20 +31,22 @@ def _draw(collected: Collected, source: Source) -> Figure:
     import matplotlib.pyplot as plt
 
     table = source.load()
-    figure, axes = plt.subplots(
-        len(METHODS), 1, figsize=(_SIZE[0] * scale(), _SIZE[1] * len(METHODS) * scale()), layout="constrained"
-    )
-    for method, ax in zip(METHODS, axes, strict=True):
-        config = comparison.config(source, method, collected.settings)
-        first = collected.outcome.of(config, collected.seeds)[0]
-        parameters = first.chosen | config["parameters"]
-        model = find_method(method).train(table.part("train"), [first.seed], [parameters])[0][0]
-        word_clouds(explain_model(model, table.part("test").frame), ax, title=find_method(method).title)
+    configs = {method: comparison.config(source, method, collected.settings) for method in METHODS}
+    firsts = {method: collected.outcome.of(config, collected.seeds)[:1] for method, config in configs.items()}
+    there = {method: runs[0] for method, runs in firsts.items() if runs}
+    size = (_SIZE[0] * scale(), _SIZE[1] * len(there) * scale())
+    figure, axes = plt.subplots(len(there), 1, figsize=size, layout="constrained", squeeze=False)
+    for (name, run), ax in zip(there.items(), axes[:, 0], strict=True):
+        method, parameters = find_method(name), run.chosen | configs[name]["parameters"]
+        model = method.train(table.part("train"), [run.seed], [parameters])[0][0]
+        title = f"{method.title} on {source.title}"
+        word_clouds(explain_model(model, table.part("test").frame), ax, title=title)
     return figure
 
 
 def _show(collected: Collected) -> Shown:
-    return Shown(figures={f"clouds-{source.name}": _draw(collected, source) for source in collected.sources})
+    figures = {f"clouds-{source.name}": _draw(collected, source) for source in collected.sources}
+    return Shown(figures=figures, notes=[NOTE])
 
 
 EXPERIMENT = Experiment(

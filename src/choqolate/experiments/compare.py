@@ -26,10 +26,10 @@ COLUMNS = {
 def _table(collected: Collected, source: Source) -> Table:
     columns = {name: column for name, column in COLUMNS.items() if name != "worst_group" or _has_groups(source)}
     rows = []
-    for method in collected.settings.methods:
-        config = comparison.config(source, method, collected.settings)
-        texts = (find_method(method).title, _parameters(collected, config), _used_nodes(collected, config))
-        rows.append(Row(texts, tuple(collected.cell(config, name) for name in columns)))
+    for reading in comparison.readings(collected):
+        config = comparison.config(source, reading.method, collected.settings)
+        texts = (reading.title, _parameters(collected, config), _used_nodes(collected, config))
+        rows.append(Row(texts, tuple(collected.cell(config, reading.of(name)) for name in columns)))
     heads = ("Method", "Parameters", "Nodes in use")
     return Table(f"All methods on {source.title}", heads, list(columns.values()), rows)
 
@@ -68,10 +68,12 @@ def _show(collected: Collected) -> Shown:
     source = collected.sources[0]
     tables, notes = {"comparison": _table(collected, source)}, [_chosen(collected, source)]
     if len(collected.settings.methods) > 1:
-        tables["significance"] = significance.table(collected)
-        notes.append(significance.NOTE)
+        tables["comparison-significance"] = significance.table(collected)
+        notes.append(significance.note(collected))
+    if any(reading.suffix for reading in comparison.readings(collected)):
+        notes.append(comparison.OVER_SCORES)
     figure = trade_off_grid({source.title: comparison.trade_offs(collected, source)})
-    return Shown(tables, {"trade-off": figure}, [note for note in notes if note])
+    return Shown(tables, {"comparison": figure}, [note for note in notes if note])
 
 
 EXPERIMENT = Experiment(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from choqolate.experiments import paper
 from choqolate.experiments.experiment import Collected, Settings
@@ -14,6 +16,11 @@ from choqolate.experiments.tasks import Config, Task, Training
 
 DATA = ("cats-dogs-cars", "monumai", "coco", "cub")
 SEEDS = 20
+OVER_SCORES = (
+    "The nodes of PSCBM weigh concept units that are learnt from all scores. Over these units, as its authors read it, "
+    "a concept that is not kept counts as zero; over scores are the weights of the scores themselves, through the "
+    "units."
+)
 METRICS = {"accuracy": "Accuracy", "hsic": "HSIC", "cknna": "CKNNA"} | QUALITIES
 
 
@@ -43,16 +50,45 @@ def table(collected: Collected, title: str, metrics: Sequence[str], *, better: b
     ]
     rows = [
         Row(
-            (find_method(method).title,),
+            (reading.title,),
             tuple(
-                collected.cell(config(source, method, settings), metric, printed(source, metric, method))
+                collected.cell(
+                    config(source, reading.method, settings),
+                    reading.of(metric),
+                    None if reading.suffix else printed(source, metric, reading.method),
+                )
                 for source in sources
                 for metric in metrics
             ),
         )
-        for method in settings.methods
+        for reading in readings(collected)
+        if not reading.suffix or set(metrics) & set(QUALITIES)
     ]
     return Table(title, ("Method",), columns, rows)
+
+
+class Reading(NamedTuple):
+    """A method, and which of its attributions are measured."""
+
+    method: str
+    title: str
+    suffix: str = ""
+
+    def of(self, metric: str) -> str:
+        """The name of a metric in this reading."""
+        return f"{metric}{self.suffix}" if metric in QUALITIES else metric
+
+
+def readings(collected: Collected) -> list[Reading]:
+    """All methods; one whose nodes stand on learnt units is read twice, over these and over the scores below them."""
+    found: list[Reading] = []
+    for method in collected.settings.methods:
+        found.append(Reading(method, find_method(method).title))
+        again = Reading(method, f"{find_method(method).title}, over scores", "_over_scores")
+        values = [collected.values(config(s, method, collected.settings), again.of("gini")) for s in collected.sources]
+        if any(math.isfinite(value) for of_source in values for value in of_source):
+            found.append(again)
+    return found
 
 
 def printed(source: Source, metric: str, method: str) -> paper.Published | None:
@@ -62,14 +98,12 @@ def printed(source: Source, metric: str, method: str) -> paper.Published | None:
 
 def trade_offs(collected: Collected, source: Source) -> dict[str, Runs]:
     """Quality and accuracy of all runs of all methods on one data set, for each quality."""
-    settings = collected.settings
+
+    def pair(reading: Reading, quality: str) -> tuple[Sequence[float], Sequence[float]]:
+        of_method = config(source, reading.method, collected.settings)
+        return collected.values(of_method, reading.of(quality)), collected.values(of_method, "accuracy")
+
     return {
-        name: {
-            find_method(method).title: (
-                collected.values(config(source, method, settings), quality),
-                collected.values(config(source, method, settings), "accuracy"),
-            )
-            for method in settings.methods
-        }
+        name: {reading.title: pair(reading, quality) for reading in readings(collected)}
         for quality, name in QUALITIES.items()
     }

@@ -13,6 +13,7 @@ from choqolate.experiments.sweep import by_source, sweep_runs, sweep_table
 from choqolate.experiments.tables import CHECK, Table
 from choqolate.experiments.tasks import Config, Task, Training
 
+ROWS = tuple(enumerate(paper.COMPONENTS, start=1))
 HEADS = ("Row", "1st order", "2nd order", "Softmax weights", "l1 inter", "l1 all")
 NOTE = (
     "Without the softmax, weights are free: neither in [0, 1] nor with sum one, and attributions are absolute Shapley "
@@ -35,6 +36,13 @@ def parameters(row: paper.Component) -> dict[str, Any]:
     }
 
 
+def _label(row: tuple[int, paper.Component]) -> str:
+    number, parts = row
+    said = ["1st and 2nd" if parts.second_order else "1st", "softmax" if parts.softmax else "free"]
+    said += ["l1"] * parts.l1_inter + ["l1 all"] * parts.l1_all
+    return f"{number}: {', '.join(said)}"
+
+
 def _trainings(source: Source, settings: Settings) -> list[Training]:
     common = {"n_nodes": 8} | dict(settings.parameters)
     return [Training(source, "choqolate", (common | parameters(row),)) for row in paper.COMPONENTS]
@@ -50,14 +58,14 @@ def _show(collected: Collected) -> Shown:
 
     def table(source: Source) -> Table:
         rows = []
-        for number, (row, config) in enumerate(zip(paper.COMPONENTS, configs(source), strict=True), start=1):
+        for (number, row), config in zip(ROWS, configs(source), strict=True):
             marks = [row.first_order, row.second_order, row.softmax, row.l1_inter, row.l1_all]
             texts = (str(number), *(CHECK if mark else "" for mark in marks))
             rows.append((texts, config, row.quality if source.in_paper else None))
         return sweep_table(collected, f"Components of CHOQOLATE on {source.title}", HEADS, rows)
 
     panels = {
-        source.title: sweep_runs(collected, {f"row {k}": config for k, config in enumerate(configs(source), start=1)})
+        source.title: sweep_runs(collected, dict(zip(map(_label, ROWS), configs(source), strict=True)))
         for source in collected.sources
     }
     return Shown(by_source(collected, table, "components"), {"components": trade_off_grid(panels)}, [NOTE])

@@ -24,7 +24,7 @@ TRACKED = {"coco": ("train", "car", "bed", "frisbee", "surfboard")}
 _PANEL = (5.6, 4.0)  # inches
 NOTE = (
     "The first to lead is the concept with the largest Shapley value after the first epoch in which one has twice the "
-    "share of an even start."
+    "share of an even start; there may be none."
 )
 
 
@@ -58,10 +58,13 @@ def _anchors(model: ChoqolateClassifier, source: Source) -> Table:
     rows = []
     even = 2 / len(model.concepts_)
     for node, shares in enumerate(np.moveaxis(model.history_["node_attributions"], 1, 0)):
-        started = int(np.argmax(shares.max(axis=1) >= even))
-        first, last = int(shares[started].argmax()), int(shares[-1].argmax())
-        texts = (str(node), model.concepts_[first], str(started + 1), f"{shares[:, first].max():.3f}")
-        rows.append(Row((*texts, model.concepts_[last], f"{shares[-1, last]:.3f}"), ()))
+        leads = np.flatnonzero(shares.max(axis=1) >= even)
+        texts = ("–", "–", "–")
+        if len(leads):
+            first = int(shares[leads[0]].argmax())
+            texts = (model.concepts_[first], str(leads[0] + 1), f"{shares[:, first].max():.3f}")
+        last = int(shares[-1].argmax())
+        rows.append(Row((str(node), *texts, model.concepts_[last], f"{shares[-1, last]:.3f}"), ()))
     heads = ("Node", "First to lead", "Epoch", "Its largest share", "Leads at the end", "Its share")
     return Table(f"Anchors on {source.title}, one run", heads, (), rows)
 

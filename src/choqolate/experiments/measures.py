@@ -17,13 +17,18 @@ NEIGHBOURS = 10
 Metrics = dict[str, float | None]
 
 
-def measuring(table: ConceptScores) -> Callable[[ConceptModel], Metrics]:
+def measuring(table: ConceptScores, *, information: bool = True) -> Callable[[ConceptModel], Metrics]:
     """A function that measures models on the test rows of a table with labels and a split.
 
     It gives ``accuracy``; ``gini`` and ``coherence``, means over the nodes where they are defined, and
     ``used_nodes``, how many read anything at all, the others having neither; ``hsic`` (normalised, linear kernel) and
     ``cknna`` (k = 10) between the scaled scores Z and the node values; ``parameters``; with groups ``worst_group``, and
-    ``reweighted_accuracy``, where groups count as in training.
+    ``reweighted_accuracy``, where groups count as in training. A model whose nodes stand on learnt units
+    (``score_attributions_``) has ``gini_over_scores`` and ``coherence_over_scores`` as well.
+
+    Args:
+        table: with rows to train and to test on.
+        information: whether ``hsic`` and ``cknna`` are wanted, which take the longest.
     """
     test = table.part("test")
     sample = test.take(np.unique(np.linspace(0, len(test) - 1, min(len(test), MOST_ROWS)).astype(int)))
@@ -31,21 +36,36 @@ def measuring(table: ConceptScores) -> Callable[[ConceptModel], Metrics]:
 
     def measure(model: ConceptModel) -> Metrics:
         result = evaluate(model, table, "test")
-        nodes = np.asarray(model.transform(inputs(model, sample)), dtype=np.float64)
         measured: dict[str, Any] = {
             "accuracy": result.accuracy,
             "gini": result.attribution_gini,
             "coherence": result.node_coherence,
             "used_nodes": int(np.any(model.node_attributions_, axis=1).sum()),
-            "hsic": metrics.hsic(Z, nodes),
-            "cknna": metrics.cknna(Z, nodes, k=NEIGHBOURS) if len(sample) > NEIGHBOURS else None,
             "parameters": getattr(model, "n_parameters_", None),
         }
+        if information and len(sample) > NEIGHBOURS:
+            nodes = np.asarray(model.transform(inputs(model, sample)), dtype=np.float64)
+            measured |= {"hsic": metrics.hsic(Z, nodes), "cknna": metrics.cknna(Z, nodes, k=NEIGHBOURS)}
+        over_scores = getattr(model, "score_attributions_", None)
+        if over_scores is not None:
+            measured |= _quality(over_scores, test.scores)
         if result.worst_group is not None:
             measured |= {"worst_group": result.worst_group[1], "reweighted_accuracy": _reweighted(result, table)}
         return measured
 
     return measure
+
+
+def _quality(W: np.ndarray, scores: np.ndarray) -> Metrics:
+    """Gini and coherence of what the nodes read of the scores themselves."""
+    gini = metrics.attribution_gini(W)
+    coherence = (
+        metrics.node_coherence(W, metrics.concept_correlation(scores)) if len(scores) > 1 else np.full(1, np.nan)
+    )
+    return {
+        "gini_over_scores": metrics.mean_over_nodes(gini).mean,
+        "coherence_over_scores": metrics.mean_over_nodes(coherence).mean,
+    }
 
 
 def _scaled(table: ConceptScores, rows: ConceptScores) -> np.ndarray:

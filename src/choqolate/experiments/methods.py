@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
@@ -36,6 +41,7 @@ class Method:
         dials: the same for parameters that trade accuracy for sparsity: tried only by the rule ``"sparsest"``.
         variants: settings that cannot be trained side by side, each tried with the whole grid.
         defaults: the parameters that the estimator has if nothing is said.
+        code: hash of the source, of a method that may change between two runs.
     """
 
     name: str
@@ -45,6 +51,7 @@ class Method:
     dials: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     variants: Sequence[Parameters] = ({},)
     defaults: Parameters = field(default_factory=dict)
+    code: str = ""
 
     def unusual(self, setting: Parameters) -> dict[str, Any]:
         """Those of some parameters that differ from the defaults: what a run is known by."""
@@ -114,7 +121,11 @@ METHODS: dict[str, Method] = {
         _ours(),
         _baseline("pcbm", "PCBM", PCBM),
         _baseline(
-            "pscbm", "PSCBM", PSCBM, penalties=(7e-5, 7e-4, 7e-3), variants=({"min_score": 0.20}, {"min_score": None})
+            "pscbm",
+            "PSCBM",
+            PSCBM,
+            penalties=(7e-5, 7e-4, 7e-3, 7e-2),
+            variants=({"min_score": 0.20}, {"min_score": None}),
         ),
         _baseline("sparse-autoencoder", "Sparse AE", SparseAutoencoder, (0.001, 0.01, 0.03), (1e-4, 3e-4, 1e-3)),
         _baseline("slr-avd", "SLR-AVD", SLRAVD),
@@ -146,11 +157,16 @@ def find_method(name: str) -> Method:
 
 def _own_method(name: str) -> Method:
     module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # where people keep what they are working on
     try:
         made = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ChoqolateError(f"expected a method as module:Class that can be imported, got {name!r}: {error}") from None
-    estimator = made() if inspect.isclass(made) else made
+        estimator = made() if inspect.isclass(made) else made
+    except Exception as error:
+        raise ChoqolateError(
+            f"expected a method as module:Class that can be imported and made without arguments, {name} cannot: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     lacking = [needed for needed in ("fit", "predict", "transform") if not callable(getattr(estimator, needed, None))]
     if lacking or not isinstance(estimator, BaseEstimator):
         came = f"it has no {lacking[0]}" if lacking else "it does not derive from sklearn.base.BaseEstimator"
@@ -161,21 +177,30 @@ def _own_method(name: str) -> Method:
     def train(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
         return [[_fit_own(estimator, name, rows, seed, setting) for seed in seeds] for setting in settings]
 
-    return Method(name, attribute, train)
+    source = inspect.getsourcefile(type(estimator))
+    code = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source is not None else ""
+    return Method(name, attribute, train, code=code)
 
 
 def _fit_own(estimator: Any, name: str, rows: ConceptScores, seed: int, setting: Parameters) -> ConceptModel:
     wanted = {"random_state": seed} | dict(setting)
     known = estimator.get_params()
     model = clone(estimator).set_params(**{key: value for key, value in wanted.items() if key in known})
-    model.fit(rows.frame, rows.labels)
+    try:
+        model.fit(rows.frame, rows.labels)
+    except Exception as error:
+        raise ChoqolateError(f"{name}: its fit failed with {type(error).__name__}: {error}") from error
     shape = getattr(getattr(model, "node_attributions_", None), "shape", None)
     if shape is None or len(shape) != 2 or shape[1] != len(rows.concepts):
         raise ChoqolateError(
             f"expected {name} to have node_attributions_ of shape (nodes, {len(rows.concepts)}) after fit, got {shape}"
         )
     model.concepts_ = list(rows.concepts)
-    for missing, value in (("provenance_", {}), ("class_attributions_", None)):
+    for missing, value in (
+        ("classes_", np.unique(np.asarray(rows.labels, dtype=str))),
+        ("provenance_", {}),
+        ("class_attributions_", None),
+    ):
         if not hasattr(model, missing):
             setattr(model, missing, value)
     fitted: ConceptModel = model

@@ -15,8 +15,9 @@ from choqolate.experiments.tasks import Config, Mitigation, Task, possible_ways
 METRICS = {"accuracy": "Accuracy", "worst_group": "Worst group", "reweighted_accuracy": "Accuracy, reweighted"}
 HEADS = ("Method", "No group labels", "No training", "Test time")
 NOTE = (
-    "Reweighted: groups count as often as in training. No group labels, no training: what a method does without; test "
-    "time: it can be applied to a model in use. The last layer of Group-DRO and DFR is trained, so they are not marked."
+    "Reweighted: groups count as often as in training. A mark says that a method needs no group labels, trains nothing "
+    "(not even the last layer), and can be applied to a model in use. The paper marks its oracle, which is a training "
+    "without the words, as free of fine-tuning, and the projections not; with the same weights they train nothing."
 )
 
 
@@ -32,7 +33,8 @@ def _tasks(source: Source, settings: Settings) -> Sequence[Task]:
 def _cells(collected: Collected, source: Source, way: str) -> list[Cell]:
     lacking = possible_ways(source)[1]
     if way in lacking:
-        return [Cell(None, printed(source, metric, way), lacking[way]) for metric in METRICS]
+        why = lacking[way].removeprefix(f"{DEBIASING[way].title} ")
+        return [Cell(None, printed(source, metric, way), why) for metric in METRICS]
     mitigation = _mitigation(source, collected.settings)
     config: Config = mitigation.configs()[mitigation.ways.index(way)]
     return [collected.cell(config, metric, printed(source, metric, way)) for metric in METRICS]
@@ -61,8 +63,9 @@ def _show(collected: Collected) -> Shown:
 def _misfit(source: Source) -> str | None:
     table = source.load()
     if table.groups is None:
-        return f"{source.title} has no groups, so no worst one"
-    return None if table.spurious else f"{source.title} has no concepts marked as spurious"
+        return f'{source.title} has no groups, so no worst one: add a column "group", such as bird and background'
+    unmarked = f"{source.title} has no concepts marked as spurious: name them in a file (--spurious words.txt)"
+    return None if table.spurious else unmarked
 
 
 EXPERIMENT = Experiment(

@@ -60,7 +60,11 @@ def _panel(collected: Collected, source: Source, count: int) -> dict[str, Runs]:
 def _show(collected: Collected) -> Shown:
     figures = {
         "nodes" if len(collected.sources) == 1 else f"nodes-{source.name}": trade_off_grid(
-            {f"{count} nodes": _panel(collected, source, count) for count in _counts(collected.settings)}, down=True
+            {
+                f"{source.title}, {count} nodes": _panel(collected, source, count)
+                for count in _counts(collected.settings)
+            },
+            down=True,
         )
         for source in collected.sources
     }

@@ -6,7 +6,8 @@ from choqolate.experiments.experiment import Collected, Experiment, Shown
 
 def _show(collected: Collected) -> Shown:
     title = "Attribution Gini and Node Coherence"
-    return Shown({"quality": comparison.table(collected, title, ["gini", "coherence"])})
+    table = comparison.table(collected, title, ["gini", "coherence"])
+    return Shown({"quality": table}, notes=[comparison.OVER_SCORES])
 
 
 EXPERIMENT = Experiment(

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from choqolate import __version__
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.experiment import QUICK_SEEDS, Collected, Experiment, Settings, Shown
 from choqolate.experiments.results import Results
-from choqolate.experiments.runner import Batch, run_tasks
-from choqolate.experiments.sources import Source
-from choqolate.experiments.writing import write_shown, write_summary
+from choqolate.experiments.runner import Batch, Outcome, run_tasks
+from choqolate.experiments.sources import MARK, Source
+from choqolate.experiments.writing import PAGES, write_page, write_shown, write_summary
+from choqolate.files import check_parent
 
 RESULTS = "results.jsonl"
 
@@ -42,12 +44,14 @@ def reproduce(
     seeds: int | None = None,
     settings: Settings | None = None,
     processes: int | None = None,
+    command: str = "",
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
 ) -> list[Reproduction]:
     """Run experiments on what there is of their data, and write their tables and figures.
 
-    Runs are kept in ``results.jsonl`` of the folder; those that are there are not trained again.
+    Runs are kept in ``results.jsonl`` of the folder; those that are there are not trained again. ``summary.md`` has all
+    tables and figures that the folder has.
 
     Args:
         experiments: which ones.
@@ -58,9 +62,14 @@ def reproduce(
         seeds: how many runs; by default as many as the paper has, or three if the settings say quick.
         settings: what else can be changed.
         processes: how many work at a time; by default one for each core.
+        command: that this was called by, for the summary.
         tell: called with a sentence on each step.
         verbose: show a progress bar (on a terminal).
+
+    Raises:
+        ChoqolateError: if the folder holds other things.
     """
+    check_folder(folder)
     settings = settings or Settings()
     plans = [_plan(experiment, sources, absent or {}) for experiment in experiments]
     wanted: list[Batch] = []
@@ -70,15 +79,58 @@ def reproduce(
             wanted += [Batch(task, tuple(range(count))) for task in experiment.tasks(source, settings)]
     outcome = run_tasks(wanted, Results(folder / RESULTS), processes=processes, tell=tell, verbose=verbose)
     done: list[Reproduction] = []
-    for experiment, (chosen, lacking), count in zip(experiments, plans, counts, strict=True):
-        if not chosen:
-            done.append(Reproduction(experiment, None, (), lacking))
-            continue
-        tell(f"showing {experiment.name}")
-        shown = experiment.show(Collected(chosen, settings, outcome, range(count)))
-        done.append(Reproduction(experiment, shown, tuple(write_shown(shown, folder)), lacking))
-    write_summary(folder / "summary.md", [(one.experiment, one.shown, one.lacking) for one in done])
+    for experiment, (planned, lacking), count in zip(experiments, plans, counts, strict=True):
+        failed = {source.name: _failure(experiment, source, settings, outcome, range(count)) for source in planned}
+        lacking |= {name: reason for name, reason in failed.items() if reason is not None}
+        chosen = [source for source in planned if failed[source.name] is None]
+        shown: Shown | None = None
+        files: tuple[Path, ...] = ()
+        if chosen:
+            shown = experiment.show(Collected(chosen, settings, outcome, range(count)))
+            files = tuple(write_shown(shown, folder))
+        write_page(folder, experiment, shown, lacking, _made(command, count, settings))
+        done.append(Reproduction(experiment, shown, files, lacking))
+    write_summary(folder, [experiment.name for experiment in experiments])
     return done
+
+
+def check_folder(folder: Path) -> None:
+    """A new or empty folder, or one of an earlier run, before the work.
+
+    Raises:
+        ChoqolateError: if it is a file, or holds other things.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ChoqolateError(f"expected a folder for tables and figures, {folder} is a file: choose another name")
+    check_parent(folder)
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    results = Results(folder / RESULTS)
+    ours = results.path.exists() and (results.read().runs or not results.path.stat().st_size)
+    begun = (folder / PAGES).is_dir() or any(folder.glob(f"*/{MARK}")) or any(folder.glob("*/images"))
+    if not ours and (results.path.exists() or not begun):
+        raise ChoqolateError(
+            f"expected a new or empty folder, or one with results of an earlier run, {folder} holds other things: "
+            "choose another"
+        )
+
+
+def _failure(
+    experiment: Experiment, source: Source, settings: Settings, outcome: Outcome, seeds: Sequence[int]
+) -> str | None:
+    """Why nothing of an experiment could be run on a source; ``None`` if something was, or nothing has to be."""
+    configs = [config for task in experiment.tasks(source, settings) for config in task.configs()]
+    if not configs or any(outcome.of(config, seeds) for config in configs):
+        return None
+    return outcome.reason(configs[0])
+
+
+def _made(command: str, seeds: int, settings: Settings) -> str:
+    """How the numbers came about."""
+    told = [f"{seeds} seed{'s' * (seeds != 1)}", *(["quick"] if settings.quick else []), f"rule {settings.rule}"]
+    told += [f"{name} {value}" for name, value in settings.parameters.items()]
+    made = f"Made with CHOQOLATE {__version__}" + (f" by `{command}`" if command else "")
+    return f"{made}: {', '.join(told)}."
 
 
 def _n_seeds(experiment: Experiment, seeds: int | None, settings: Settings) -> int:

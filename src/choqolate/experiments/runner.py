@@ -14,6 +14,7 @@ from choqolate.experiments.results import Results, Run
 from choqolate.experiments.tasks import Config, Task
 from choqolate.processes import serve
 from choqolate.progress import item_bar
+from choqolate.validation import counted
 
 
 class Batch(NamedTuple):
@@ -73,6 +74,8 @@ def run_tasks(
     trained = 0
     workers = min(processes or os.cpu_count() or 1, len(batches))
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
+    if batches:
+        tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}, {workers} at a time")
     with item_bar(total, "training runs", enabled=verbose) as advance:
         for batch, answer in _work(batches, workers):
             _warn_once(answer.warnings)
@@ -82,7 +85,7 @@ def run_tasks(
             trained += len(answer.runs)
             advance(len(batch.seeds) * len(batch.task.configs()))
             if answer.runs:
-                tell(f"{batch.task.label}: {len(answer.runs)} runs in {answer.runs[0].seconds:.1f} s")
+                tell(f"{batch.task.label}: {counted(len(answer.runs), 'run')} in {answer.runs[0].seconds:.1f} s")
             for why in dict.fromkeys(why for _, why in answer.problems):
                 tell(f"{batch.task.label}: {why}")
     return Outcome(known, failures, trained)

@@ -3,6 +3,7 @@
 import math
 
 from choqolate.experiments import comparison, paper
+from choqolate.experiments.comparison import Reading
 from choqolate.experiments.experiment import Collected, Experiment, Shown
 from choqolate.experiments.figures import QUALITIES
 from choqolate.experiments.methods import find_method
@@ -10,39 +11,45 @@ from choqolate.experiments.sources import Source
 from choqolate.experiments.statistics import compare, show_p
 from choqolate.experiments.tables import DASH, Row, Table
 
-NOTE = (
-    "Δ is the distance of the medians relative to the baseline's; p is that of the one-sided Mann-Whitney U test that "
-    "CHOQOLATE's values are larger."
-)
+
+def note(collected: Collected) -> str:
+    """What Δ and p are."""
+    ours = find_method(collected.settings.methods[0]).title
+    return (
+        "Δ is the distance of the medians relative to the size of the other's; p is that of the one-sided Mann-Whitney "
+        f"U test that the values of {ours} are larger."
+    )
 
 
 def table(collected: Collected) -> Table:
     """A row for each baseline on each data set."""
-    ours, *others = collected.settings.methods
-    heads = ["Data set", "Baseline"]
+    ours, *others = comparison.readings(collected)
+    heads = ["Data set", "Other"]
     for name in ("Gini", "Coherence"):
         heads += [f"{name} Δ", f"{name} p", f"{name} Δ, paper", f"{name} p, paper"]
     rows = [Row(_texts(collected, source, ours, other), ()) for source in collected.sources for other in others]
     printed = [any(row.texts[k] for row in rows) for k in range(len(heads))]  # without empty columns of the paper
     kept = [Row(tuple(text for text, some in zip(row.texts, printed, strict=True) if some), ()) for row in rows]
     return Table(
-        f"{find_method(ours).title} against each baseline",
+        f"{ours.title} against the others",
         tuple(head for head, some in zip(heads, printed, strict=True) if some),
         (),
         kept,
     )
 
 
-def _texts(collected: Collected, source: Source, ours: str, other: str) -> tuple[str, ...]:
-    texts = [source.title, find_method(other).title]
+def _texts(collected: Collected, source: Source, ours: Reading, other: Reading) -> tuple[str, ...]:
+    texts = [source.title, other.title]
     for metric in QUALITIES:
         first, second = (
-            collected.values(comparison.config(source, method, collected.settings), metric) for method in (ours, other)
+            collected.values(comparison.config(source, one.method, collected.settings), one.of(metric))
+            for one in (ours, other)
         )
         result = compare(first, second)
-        known = source.in_paper and ours == "choqolate"
-        printed = paper.significance(metric, source.name, other) if known else None
-        texts += [_delta(result.delta), show_p(result.p)] if result.n_ours and result.n_baseline else [DASH, DASH]
+        known = source.in_paper and ours.method == "choqolate" and not other.suffix
+        printed = paper.significance(metric, source.name, other.method) if known else None
+        enough = min(result.n_ours, result.n_baseline) > 1
+        texts += [_delta(result.delta), show_p(result.p)] if enough else [DASH, DASH]
         texts += ["", ""] if printed is None else [_delta(printed.delta), printed.p]
     return tuple(texts)
 
@@ -52,7 +59,7 @@ def _delta(value: float) -> str:
 
 
 def _show(collected: Collected) -> Shown:
-    return Shown({"significance": table(collected)}, notes=[NOTE])
+    return Shown({"significance": table(collected)}, notes=[note(collected)])
 
 
 EXPERIMENT = Experiment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from choqolate.files import write_bytes
 from choqolate.validation import find_concepts
 
 QUICK_PICTURES = 1_500
-_MARK = "source.json"
+MARK = "source.json"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Source:
         name: the data set's short name, or that of the file.
         title: its name as people write it.
         scores: the file.
-        fingerprint: of the table that the file holds, see :attr:`ConceptScores.fingerprint`.
+        fingerprint: of all that the file says, see :func:`fingerprint`.
         embeddings: folder with the vectors of the pictures, for what needs them.
         spurious: concepts known to be spurious; by default those that the table marks.
         subjects: what spurious words are paired with in prompts; by default the classes.
@@ -65,13 +66,27 @@ class Source:
         if self.spurious:
             find_concepts(self.spurious, table.concepts, known="the scores have")
             table = replace(table, spurious=self.spurious)
-        return table if self.n_classes is None else first_classes(table, self.n_classes)
+        if self.n_classes is not None:
+            table = first_classes(table, self.n_classes)
+        for part in ("train", "test"):
+            table.part(part)  # before the work, not after
+        return table
+
+
+def fingerprint(table: ConceptScores) -> str:
+    """Of all in a table that results depend on: scores and labels, but also split, groups, classes, spurious words."""
+    columns = [None if part is None else part.tolist() for part in (table.split, table.groups)]
+    return _hash([table.fingerprint, *columns, table.classes, table.spurious])
+
+
+def _hash(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, fingerprint: str) -> ConceptScores:
+def _load(path: Path, expected: str) -> ConceptScores:
     table = ConceptScores.load(path)
-    if table.fingerprint != fingerprint:
+    if fingerprint(table) != expected:
         raise ChoqolateError(f"expected the scores in {path} to stay as they were, they have changed: run again")
     return table.with_split().labelled()
 
@@ -97,11 +112,12 @@ def table_source(
     """A user's own table of scores.
 
     Raises:
-        ChoqolateError: if the table has no labels, or lacks a spurious concept.
+        ChoqolateError: if the table has no labels, no rows to train or to test on, or lacks a spurious concept.
     """
     table = ConceptScores.load(path)
-    table.labelled()
-    source = Source(name or path.stem, name or path.stem, path, table.fingerprint, embeddings, spurious)
+    if not len(table):
+        raise ChoqolateError(f"expected rows in {path}, it has none")
+    source = Source(name or path.stem, name or path.stem, path, fingerprint(table), embeddings, spurious)
     source.load()
     return source
 
@@ -109,13 +125,14 @@ def table_source(
 def birds_source(folder: Path, n_pictures: int = N_PICTURES, *, verbose: bool = True) -> Source:
     """The embedded data set: drawn, encoded and scored, once for each folder and number of pictures."""
     place = folder / "birds"
-    wanted = {"made_by": "choqolate reproduce", "pictures": n_pictures, "backbone": load_backbone("mini").identity}
+    words = Vocabulary.parse(BIRDS.core, BIRDS.spurious)
+    wanted = {"pictures": n_pictures, "backbone": load_backbone("mini").identity, "words": _hash(words.as_dict())}
 
     def make() -> ConceptScores:
         rows = render_birds(place / "images", n_pictures, verbose=verbose)
         backbone = load_backbone("mini", device="cpu")
         encoded = embed(rows, backbone, place / "embeddings", verbose=verbose)
-        return score(encoded, Vocabulary.parse(BIRDS.core, BIRDS.spurious), backbone)
+        return score(encoded, words, backbone)
 
     source = _prepared(place, BIRDS.name, BIRDS.title, wanted, make)
     return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core)
@@ -129,13 +146,21 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
     """
     dataset, place = find_dataset(name), folder / name
     labels = root / f"{name}.csv"  # COCO's places are in a file of their own
-    rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options and labels.exists() else {}))
-    wanted = {"made_by": "choqolate reproduce", "rows": len(rows), "backbone": backbone or DEFAULT_BACKBONE}
+    if "labels" in dataset.options and not labels.exists():
+        raise ChoqolateError(
+            f"expected {labels} with the columns image and class, such as val2017/000000000139.jpg and home or hotel, "
+            f"there is no such file: {dataset.title} itself has no such classes"
+        )
+    rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options else {}))
+    words = Vocabulary.parse(dataset.core, dataset.spurious)
+    parts = (rows.paths, rows.labels, rows.split, rows.groups)
+    known = _hash([*(None if part is None else part.tolist() for part in parts), rows.classes])
+    wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_dict())}
 
     def make() -> ConceptScores:
         encoder = load_backbone(backbone or DEFAULT_BACKBONE)
         encoded = embed(rows, encoder, place / "embeddings", verbose=verbose)
-        return score(encoded, Vocabulary.parse(dataset.core, dataset.spurious), encoder)
+        return score(encoded, words, encoder)
 
     source = _prepared(place, name, dataset.title, wanted, make)
     return replace(source, embeddings=place / "embeddings", in_paper=True)
@@ -171,7 +196,7 @@ def paper_sources(
         scored = root / f"{name}.parquet"
         try:
             if scored.exists():
-                sources[name] = replace(table_source(scored, name=name), title=find_dataset(name).title, in_paper=True)
+                sources[name] = _scored_source(name, scored)
             else:
                 tell(f"looking for {find_dataset(name).title} in {root}")
                 sources[name] = copy_source(name, root, folder, backbone, verbose=verbose)
@@ -180,17 +205,25 @@ def paper_sources(
     return sources, absent
 
 
+def _scored_source(name: str, path: Path) -> Source:
+    """Scores of a published data set; which words are spurious is known of it, if the file does not say."""
+    dataset, source = find_dataset(name), table_source(path, name=name)
+    table = source.load()
+    known = () if table.spurious else tuple(word for word in dataset.spurious if word in table.concepts)
+    return replace(source, title=dataset.title, spurious=known, in_paper=True)
+
+
 def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: Callable[[], ConceptScores]) -> Source:
     """The source in a folder if it was made there in the same way, else made anew."""
-    scores, mark = place / "scores.parquet", place / _MARK
+    scores, mark = place / "scores.parquet", place / MARK
     known = _read_mark(mark)
     if known is not None and known.get("wanted") == wanted and scores.exists():
         return Source(name, title, scores, str(known["fingerprint"]))
     table = make()
     table.save(scores)
-    said = {"wanted": wanted, "fingerprint": table.fingerprint}
+    said = {"made_by": "choqolate reproduce", "wanted": wanted, "fingerprint": fingerprint(table)}
     write_bytes(mark, json.dumps(said, indent=2).encode() + b"\n")
-    return Source(name, title, scores, table.fingerprint)
+    return Source(name, title, scores, fingerprint(table))
 
 
 def _read_mark(mark: Path) -> dict[str, Any] | None:

@@ -28,10 +28,10 @@ def relative_median_distance(ours: Iterable[float | None], baseline: Iterable[fl
     r"""How far apart the medians are, in units of the baseline's.
 
     .. math:: \Delta = \frac{\mathrm{median}_\mathrm{ours} - \mathrm{median}_\mathrm{baseline}}
-        {\mathrm{median}_\mathrm{baseline}}
+        {|\mathrm{median}_\mathrm{baseline}|}
 
-    NaN where it is not defined: a side without a value, or a baseline whose median is 0. Where that median is negative
-    the sign turns round, as the formula says.
+    The paper divides by the median itself, which is the same unless that is negative; so the sign always says which is
+    larger. NaN where it is not defined: a side without a value, or a baseline whose median is 0.
 
     Args:
         ours, baseline: one value a run; NaN, infinity and ``None`` are left out.
@@ -43,7 +43,7 @@ def relative_median_distance(ours: Iterable[float | None], baseline: Iterable[fl
     if not (first.size and second.size):
         return math.nan
     middle = float(np.median(second))
-    return (float(np.median(first)) - middle) / middle if middle else math.nan
+    return (float(np.median(first)) - middle) / abs(middle) if middle else math.nan
 
 
 def mann_whitney(ours: Iterable[float | None], baseline: Iterable[float | None]) -> float:

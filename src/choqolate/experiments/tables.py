@@ -165,10 +165,11 @@ class Table:
                 _latex_row([_latex_text(text) for text in row.texts] + [_latex_entry(entry) for entry in entries])
             )
         notes = [rf"\textsuperscript{{{mark}}}~{_latex(note)}" for note, mark in layout.marks.items()]
+        caption = rf"\textbf{{{_latex(_sentence(self.title))}}} {_latex(layout.remark)}"
         lines = [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{\textbf{{{_latex(_sentence(self.title))}}} {_latex(layout.remark)}}}",
+            rf"\caption{{{caption.rstrip()}}}",
             rf"\begin{{tabular}}{{{'l' * len(self.heads)}{'c' * len(layout.leaves)}}}",
             *body,
             r"\bottomrule",
@@ -192,14 +193,20 @@ class Table:
         return Printed(f"{_sentence(self.title)} {layout.remark}".rstrip(), heads, rows, notes)
 
     def to_csv(self) -> str:
-        """Numbers in full precision, shares as shares: mean, std, runs with a value, paper mean and std a metric."""
-        parts = ("mean", "std", "runs", "paper mean", "paper std")
+        """Numbers in full precision, shares as shares: mean, std and runs with a value, and what the paper prints."""
+        in_paper = [any(row.cells[k].paper for row in self.rows) for k in range(len(self.columns))]
+        heads = list(self.heads)
+        for column, printed in zip(self.columns, in_paper, strict=True):
+            parts = ("mean", "std", "runs", *(("paper mean", "paper std") if printed else ()))
+            heads += [f"{column.full_name} {part}" for part in parts]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*self.heads, *(f"{column.full_name} {part}" for column in self.columns for part in parts)])
+        writer.writerow(heads)
         for row in self.rows:
-            cells = ((cell.mean, cell.std, len(cell.defined), *(cell.paper or (None, None))) for cell in row.cells)
-            writer.writerow([*row.texts, *(value for cell in cells for value in cell)])
+            values: list[object] = list(row.texts)
+            for cell, printed in zip(row.cells, in_paper, strict=True):
+                values += [cell.mean, cell.std, len(cell.defined), *((cell.paper or (None, None)) if printed else ())]
+            writer.writerow(values)
         return text.getvalue()
 
 

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from choqolate.concepts.embedding import Embeddings
 from choqolate.debiasing.methods import DEBIASING, Case, missing
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.evaluation import fit_scores_runs, package_versions
-from choqolate.experiments.measures import measuring
-from choqolate.experiments.methods import Parameters, find_method
+from choqolate.experiments.measures import Metrics, measuring
+from choqolate.experiments.methods import Method, Parameters, find_method
 from choqolate.experiments.results import Run
 from choqolate.experiments.sources import Source, load_embeddings
 from choqolate.experiments.tuning import tune
@@ -72,7 +73,13 @@ class Training:
     def configs(self) -> list[Config]:
         common = {"protocol": PROTOCOL, "data": self.source.config(), "method": self.method, "rule": self.rule}
         method = find_method(self.method)
-        return [common | {"parameters": method.unusual(setting)} for setting in self.settings]
+        if method.code:
+            common |= {"code": method.code}
+        return [common | self._parameters(method, setting) for setting in self.settings]
+
+    def _parameters(self, method: Method, setting: Parameters) -> Config:
+        own, tuned_at = method.unusual(setting), method.unusual(self.tuned_at)
+        return {"parameters": own} | ({"tuned_at": tuned_at} if method.grid and tuned_at != own else {})
 
     def part(self, places: Sequence[int]) -> Training:
         return replace(self, settings=tuple(self.settings[place] for place in places))
@@ -83,11 +90,10 @@ class Training:
         with _usual_warnings():
             chosen = dict(tune(method, table, self.tuned_at, self.rule)[0].parameters)
             settings = [chosen | dict(setting) for setting in self.settings]
-            outcomes = list(method.train(table.part("train"), seeds, settings))
+            outcomes = method.train(table.part("train"), seeds, settings)
             measure = measuring(table)
-            measured = [[measure(model) for model in models] for models in outcomes]
-        runs = _runs(self.configs(), seeds, measured, [chosen] * len(measured), time.perf_counter() - start)
-        return Done(runs, {})
+            measured = [[_Measured(measure(model), chosen) for model in models] for models in outcomes]
+        return Done(_runs(self.configs(), seeds, measured, time.perf_counter() - start), {})
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,15 @@ class Mitigation:
 
     def configs(self) -> list[Config]:
         common = {"protocol": PROTOCOL, "data": self.source.config(), "method": "choqolate"}
-        parameters = find_method("choqolate").unusual(self.parameters)
-        return [common | {"parameters": parameters, "debiasing": way} for way in self.ways]
+        common |= {"parameters": find_method("choqolate").unusual(self.parameters)}
+        return [common | self._vectors(way) | {"debiasing": way} for way in self.ways]
+
+    def _vectors(self, way: str) -> Config:
+        """What projections depend on: whose vectors they are, and what spurious words are paired with."""
+        if not DEBIASING[way].needs.embeddings or self.source.embeddings is None:
+            return {}
+        encoder = Embeddings.load(self.source.embeddings).folder.backbone["identity"]
+        return {"encoder": encoder, "subjects": list(self.source.subjects)}
 
     def part(self, places: Sequence[int]) -> Mitigation:
         return replace(self, ways=tuple(self.ways[place] for place in places))
@@ -120,17 +133,17 @@ class Mitigation:
         start = time.perf_counter()
         with _usual_warnings():
             case = bias_case(self.source, self.parameters, seeds)
-            measured, chosen, done, problems = [], [], [], {}
+            measured, done, problems = [], [], {}
             for place, (way, config) in enumerate(zip(self.ways, self.configs(), strict=True)):
                 try:
                     models, table = DEBIASING[way].apply(case)
                 except ChoqolateError as error:  # of this way alone, such as a word that the encoder does not know
                     problems[place] = str(error)
                     continue
-                measured.append([*map(measuring(table), models)])
-                chosen.append(dict(models[0].provenance_.get("debiasing", {})))
+                measure = measuring(table, information=False)
+                measured.append([_Measured(measure(m), m.provenance_.get("debiasing", {})) for m in models])
                 done.append(config)
-        return Done(_runs(done, seeds, measured, chosen, time.perf_counter() - start), problems)
+        return Done(_runs(done, seeds, measured, time.perf_counter() - start), problems)
 
 
 def bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> Case:
@@ -154,19 +167,20 @@ def possible_ways(source: Source) -> tuple[list[str], dict[str, str]]:
     return [name for name, lack in lacking.items() if lack is None], {n: lack for n, lack in lacking.items() if lack}
 
 
+class _Measured(NamedTuple):
+    metrics: Metrics
+    chosen: Mapping[str, Any]
+
+
 def _runs(
-    configs: Sequence[Config],
-    seeds: Sequence[int],
-    measured: Sequence[Sequence[Mapping[str, Any]]],
-    chosen: Sequence[Mapping[str, Any]],
-    seconds: float,
+    configs: Sequence[Config], seeds: Sequence[int], measured: Sequence[Sequence[_Measured]], seconds: float
 ) -> list[Run]:
     """One run for each seed of each config; the time is that of all of them."""
     versions, shared = package_versions(), len(seeds) * len(configs)
     return [
-        Run(config, seed, dict(metrics), seconds, shared, versions, dict(values))
-        for config, of_config, values in zip(configs, measured, chosen, strict=True)
-        for seed, metrics in zip(seeds, of_config, strict=True)
+        Run(config, seed, dict(metrics), seconds, shared, versions, dict(chosen))
+        for config, of_config in zip(configs, measured, strict=True)
+        for seed, (metrics, chosen) in zip(seeds, of_config, strict=True)
     ]
 
 

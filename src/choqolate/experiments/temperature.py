@@ -34,7 +34,7 @@ def _show(collected: Collected) -> Shown:
         return sweep_table(collected, f"Effect of the temperature on {source.title}", ("T",), rows)
 
     panels = {
-        source.title: sweep_runs(collected, {f"{value:g}": config for value, config in configs(source).items()})
+        source.title: sweep_runs(collected, {f"T = {value:g}": config for value, config in configs(source).items()})
         for source in collected.sources
     }
     return Shown(by_source(collected, table, "temperature"), {"temperature": trade_off_grid(panels)})

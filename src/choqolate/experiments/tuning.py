@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -11,7 +12,7 @@ import numpy as np
 
 from choqolate import metrics
 from choqolate.concepts.scores import ConceptScores
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.evaluation import ConceptModel, inputs
 from choqolate.experiments.methods import Method, Parameters
 from choqolate.validation import check_choice
@@ -47,12 +48,19 @@ def tune(method: Method, table: ConceptScores, fixed: Parameters, rule: str = "a
     check_choice("rule", rule, RULES)
     grid = dict(method.grid) | (dict(method.dials) if rule == "sparsest" else {})
     grid = {name: values for name, values in grid.items() if name not in fixed}
-    if not grid and len(method.variants) == 1:
+    open_variants = [{name: v for name, v in variant.items() if name not in fixed} for variant in method.variants]
+    variants = [variant for k, variant in enumerate(open_variants) if variant not in open_variants[:k]]
+    if not grid and len(variants) == 1:
         return [Tried({}, np.nan, np.nan)]
-    train, validation = validation_split(table)
+    try:
+        train, validation = validation_split(table)
+    except ChoqolateError as error:
+        message = f"{method.title} has its default parameters: no rows can be held out to choose on ({error})"
+        warnings.warn(message, ChoqolateWarning, stacklevel=2)
+        return [Tried({}, np.nan, np.nan)]
     tried: list[Tried] = []
     problems: list[ChoqolateError] = []
-    for variant in method.variants:
+    for variant in variants:
         settings = [dict(variant) | dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         try:
             models = method.train(train, SEEDS, [dict(fixed) | setting for setting in settings])

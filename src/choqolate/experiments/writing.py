@@ -13,6 +13,7 @@ from choqolate.files import write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PAGES, SUMMARY = "pages", "summary.md"
 _DPI = 150
 
 
@@ -32,18 +33,25 @@ def write_shown(shown: Shown, folder: Path) -> Iterator[Path]:
         _close(figure)
 
 
-def write_summary(path: Path, parts: Sequence[tuple[Experiment, Shown | None, Mapping[str, str]]]) -> None:
-    """All tables and figures on one Markdown page."""
-    blocks = ["# Results"]
-    for experiment, shown, lacking in parts:
-        blocks.append(f"## {experiment.title}")
-        blocks.append(f"{experiment.paper}. `choqolate reproduce {experiment.name}`")
-        if shown is not None:
-            blocks += [table.to_markdown().strip() for table in shown.tables.values()]
-            blocks += [f"![{name}](figures/{name}.png)" for name in shown.figures]
-            blocks += list(shown.notes)
-        blocks += [f"Not on {name}: {reason}." for name, reason in lacking.items()]
-    write_bytes(path, ("\n\n".join(blocks) + "\n").encode())
+def write_page(
+    folder: Path, experiment: Experiment, shown: Shown | None, lacking: Mapping[str, str], made: str
+) -> None:
+    """An experiment's tables and figures as a part of the summary; ``made`` says how they came about."""
+    blocks = [f"## {experiment.title}", f"{experiment.paper} of the paper. {made}"]
+    if shown is not None:
+        blocks += [table.to_markdown().strip() for table in shown.tables.values()]
+        blocks += [f"![{name}](figures/{name}.png)" for name in shown.figures]
+        blocks += list(shown.notes)
+    blocks += [f"Not on {name}: {' '.join(reason.split())}" for name, reason in lacking.items()]
+    write_bytes(folder / PAGES / f"{experiment.name}.md", ("\n\n".join(blocks) + "\n").encode())
+
+
+def write_summary(folder: Path, order: Sequence[str]) -> None:
+    """One Markdown page of all experiments that the folder has, also from earlier."""
+    pages = {page.stem: page for page in sorted((folder / PAGES).glob("*.md"))}
+    known = [name for name in order if name in pages] + [name for name in pages if name not in order]
+    parts = ["# Results\n", *(pages[name].read_text(encoding="utf-8") for name in known)]
+    write_bytes(folder / SUMMARY, "\n".join(parts).encode())
 
 
 def _drawn(figure: Figure, suffix: str) -> bytes:
