@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,10 @@ from choqolate import ChoqolateError, ConceptScores
 from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, paper, reproduce
 from choqolate.experiments.components import parameters
 from choqolate.experiments.sources import birds_source, first_classes, paper_sources, table_source
+from choqolate.experiments.tasks import Training
 from tests.data import CONCEPTS, bird_scores
-from tests.test_cli_data import choqolate
+from tests.test_cli_data import choqolate, put
+from tests.tiny import write_clip
 
 SHORT = Settings(parameters={"n_nodes": 8, "epochs": 3}, quick=True)
 
@@ -284,3 +287,135 @@ def test_what_can_be_reproduced_is_listed():
     said = choqolate("reproduce", "--list")
     assert all(name in said.out for name in EXPERIMENTS)
     assert "Table A3" in said.out
+
+
+def config_of(path):
+    return table_source(path).config()
+
+
+@pytest.mark.parametrize("changed", ["split", "groups", "spurious", "classes"])
+def test_runs_on_a_table_with_other_parts_are_other_runs(tmp_path, changed):
+    table = bird_table()
+    other = {
+        "split": table.split[::-1],
+        "groups": table.groups[::-1],
+        "spurious": ("sea",),
+        "classes": ("waterbird", "landbird"),
+    }[changed]
+    path = tmp_path / "own.parquet"
+    table.save(path)
+    before = table_source(path)
+    before.load()
+    replace(table, **{changed: other}).save(path)
+    assert config_of(path) != before.config()
+    assert np.array_equal(getattr(table_source(path).load(), changed), other)
+
+
+def test_scores_of_a_copy_are_made_anew_when_its_labels_change(tmp_path, monkeypatch):
+    root, out = tmp_path / "root", tmp_path / "out"
+    (root / "val2017").mkdir(parents=True)
+    for row in range(6):
+        put(root / "val2017" / f"{row}.jpg", row)
+    monkeypatch.setattr("choqolate.experiments.sources.DEFAULT_BACKBONE", str(write_clip(tmp_path / "clip")))
+
+    def place(classes):
+        lines = [f"val2017/{row}.jpg,{name},{'test' if row % 3 == 0 else 'train'}" for row, name in enumerate(classes)]
+        (root / "coco.csv").write_text("\n".join(["image,class,split", *lines]))
+        (sources, absent) = paper_sources(["coco"], root, out, verbose=False)
+        assert not absent
+        return sources["coco"]
+
+    first = place(["workplace", "cultural"] * 3)
+    assert place(["workplace", "cultural"] * 3) == first
+    second = place(["cultural", "workplace"] * 3)
+    assert second.config() != first.config()
+    assert second.load().labels.tolist() == ["cultural", "workplace"] * 3
+    assert second.in_paper
+    (root / "coco.csv").unlink()
+    assert "coco.csv with the columns image and class" in paper_sources(["coco"], root, out)[1]["coco"]
+
+
+def test_known_spurious_words_of_a_published_data_set_are_used_if_the_file_marks_none(tmp_path):
+    words = ["long bill", "webbed feet", "sea", "river"]
+    table = bird_table(spurious=())
+    replace(table.select(CONCEPTS[:4]), concepts=tuple(words)).save(tmp_path / "waterbirds.parquet")
+    (sources, _) = paper_sources(["waterbirds"], tmp_path, tmp_path / "out")
+    assert sources["waterbirds"].load().spurious == ("sea", "river")
+
+
+def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bird_table().save(tmp_path / "own.parquet")
+    code = (Path(__file__).parent / "test_tuning.py").read_text().split("class Halves")[1].split("\ndef test")[0]
+    head = "import numpy as np\nfrom sklearn.base import BaseEstimator\n\n\nclass Halves"
+    seen = []
+    for name, change in (("first_own", ""), ("first_own", "# another line\n")):
+        (tmp_path / f"{name}.py").write_text(head + code + change)
+        (line,) = Training(table_source(tmp_path / "own.parquet"), f"{name}:Halves").configs()
+        seen.append(line["code"])
+    assert seen[0] != seen[1]
+    said = choqolate(
+        *["compare", "own.parquet", "-o", "out", "--seeds", 1, "--processes", 1, "--method", "first_own:Halves"]
+    )
+    assert said.code == 0, said.err
+    (tmp_path / "broken.py").write_text(head + code.replace("half = ", "raise KeyError('no'); half = "))
+    said = choqolate(
+        *["compare", "own.parquet", "-o", "out", "--seeds", 1, "--processes", 1, "--epochs", 2],
+        *["--method", "choqolate", "--also", "broken:Halves"],
+    )
+    assert said.code == 0
+    assert "broken:Halves: its fit failed with KeyError: 'no'" in said.out
+
+
+def test_parameters_that_were_chosen_with_others_set_make_other_runs(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    source = table_source(tmp_path / "own.parquet")
+    at_eight, at_own = (
+        Training(source, "pcbm", ({"n_nodes": 4},), tuned_at={"n_nodes": nodes}).configs()[0] for nodes in (8, 4)
+    )
+    assert at_eight != at_own
+    ours = [Training(source, "choqolate", ({"n_nodes": 4},), tuned_at={"n_nodes": n}).configs() for n in (8, 4)]
+    assert ours[0] == ours[1]  # nothing of ours is chosen by this rule
+    usual = [Training(source, "choqolate", (said,)).configs() for said in ({}, {"n_nodes": 8}, {"l1": 0.01})]
+    assert usual[0] == usual[1] == usual[2]
+
+
+def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
+    table = bird_table()
+    table.take(table.split != "test").save(tmp_path / "own.parquet")
+    said = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "out")
+    assert said.code == 2
+    assert "expected rows for 'test'" in said.err
+    table.save(tmp_path / "whole.parquet")
+    said = choqolate(
+        "debias",
+        tmp_path / "whole.parquet",
+        "-o",
+        tmp_path / "out",
+        "--temperature",
+        -1,
+        "--seeds",
+        1,
+        "--processes",
+        1,
+    )
+    assert said.code == 2
+    assert "nothing could be made: whole: expected temperature" in said.err
+
+
+def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "summary.md").write_text("my own words")
+    said = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "mine")
+    assert said.code == 2
+    assert "holds other things" in said.err
+    assert (tmp_path / "mine" / "summary.md").read_text() == "my own words"
+    short = ["-o", tmp_path / "out", "--seeds", 1, "--epochs", 2, "--nodes", 3, "--processes", 1]
+    assert choqolate("compare", tmp_path / "own.parquet", *short, "--method", "choqolate").code == 0
+    assert choqolate("debias", tmp_path / "own.parquet", *short).code == 0
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert "All methods on own" in summary
+    assert "Bias mitigation" in summary
+    assert "compare " in summary
+    assert "1 seed, rule accuracy, n_nodes 3, epochs 2" in summary
