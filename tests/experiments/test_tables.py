@@ -189,6 +189,17 @@ def bold(table):
     return [cell.startswith("**") for cell in (row[1] for row in markdown_rows(table.to_markdown())[1:])]
 
 
+def test_a_mean_of_fewer_than_half_of_the_runs_is_never_bold():
+    cells = Cell((0.5, 0.5, 0.5)), Cell((0.9, math.nan, math.nan)), Cell((0.4, 0.4, math.nan))
+    table = Table(
+        "T",
+        ("M",),
+        (Column("x", higher_is_better=True),),
+        [Row((name,), (c,)) for name, c in zip("abc", cells, strict=True)],
+    )
+    assert bold(table) == [True, False, False]
+
+
 def test_the_best_mean_is_bold_not_the_best_run():
     cells = Cell((0.5, 0.5)), Cell((0.9, 0.0)), Cell((0.4, 0.7))
     assert bold(one_column(ACCURACY, *cells)) == [False, False, True]

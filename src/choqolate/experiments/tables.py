@@ -49,6 +49,11 @@ class Cell:
         """With n - 1 in the denominator; a single run has none."""
         return float(np.std(self.defined, ddof=1)) if len(self.defined) > 1 else None
 
+    @property
+    def counts(self) -> bool:
+        """Whether the mean may be the best of a column: it is that of at least half of the runs."""
+        return 2 * len(self.defined) >= len(self.values or ())
+
     def notes(self, usual: int) -> list[str]:
         """What the foot of the table says of this cell, where the usual number of runs goes without saying."""
         runs, undefined = len(self.values or ()), len(self.values or ()) - len(self.defined)
@@ -266,10 +271,11 @@ class _Layout(NamedTuple):
 def _leaves(column: Column, cells: Sequence[Cell], usual: int, marks: dict[str, str]) -> Iterator[_Leaf]:
     """The column of our numbers and, if there are any, that of the paper's."""
     means = [column.show(cell.mean) for cell in cells]
-    best, has_paper = _best(column, means), any(cell.paper for cell in cells)
+    rivals = [mean if cell.counts else "" for mean, cell in zip(means, cells, strict=True)]
+    best, has_paper = _best(column, rivals), any(cell.paper for cell in cells)
     ours = [
-        _Entry(mean or DASH, column.show(cell.std), mean == best, tuple(marks[note] for note in cell.notes(usual)))
-        for mean, cell in zip(means, cells, strict=True)
+        _Entry(mean or DASH, column.show(cell.std), rival == best, tuple(marks[note] for note in cell.notes(usual)))
+        for mean, rival, cell in zip(means, rivals, cells, strict=True)
     ]
     yield _Leaf((column.group, column.title, "ours" if has_paper else ""), ours)
     if has_paper:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FONT = 9.0  # points, see style.font
 _TITLE = 10.0
 _LEAST_RANGE = 4.0  # per cent of accuracy that the axis spans at least
+_ALL, _ABOVE = 100.0, 0.4  # per cent, and room above for markers
 _MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
 _POINT = 7.0  # points: a marker
 _FAINT = "#b9c0c7"
@@ -145,7 +146,8 @@ def _set_limits(ax: Axes, boxes: list[Box]) -> None:
     margin = np.where(flat, (0.05, 1.0), 0.12 * (high - low))
     margin[1] = max(margin[1], (_LEAST_RANGE - (high - low)[1]) / 2)
     ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
-    ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+    top = min(high[1] + margin[1], max(_ALL, high[1]) + _ABOVE)  # no axis leads far beyond all
+    ax.set_ylim(min(low[1] - margin[1], top - _LEAST_RANGE), top)
 
 
 def _name_points(ax: Axes, names: list[str], handles: list[Any], boxes: list[Box], new: bool) -> None:
