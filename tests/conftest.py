@@ -3,3 +3,8 @@ from hypothesis import HealthCheck, settings
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
 settings.register_profile("tests", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest, so that the processes end together."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

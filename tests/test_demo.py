@@ -17,7 +17,6 @@ from PIL import Image
 import choqolate as cq
 from choqolate.datasets.birds import BIRDS, FAMILIES, read_truth
 from choqolate.demo.birds import run_birds
-from choqolate.evaluation import fit_scores_runs
 
 OFFLINE = """
 import socket, sys
@@ -157,6 +156,7 @@ def test_one_run_claims_no_deviation(small):
     assert "in the mean" not in done.stdout
 
 
+@pytest.mark.long
 def test_ten_runs_of_the_demo(tmp_path):
     """What the data set is for: removal helps, a placebo does not, nodes can be read. One test, as it takes long."""
     full = run_birds(tmp_path / "demo", n_runs=10, verbose=False)
@@ -192,8 +192,7 @@ def check_that_leading_words_belong_together(full):
         true = np.isin(shown[family.attribute], family.values)[train]
         for_water = waterbird[train][true].mean() > 0.5
         speaks |= dict.fromkeys(family.words, "waterbird" if for_water else "landbird")
-    runs = fit_scores_runs(full.table, range(10), temperature=full.temperature.value)
-    nodes = [row for run in runs for row in run.node_attributions_]
+    nodes = [row for run in full.models for row in run.node_attributions_]
     leading = [[full.table.concepts[j] for j in np.argsort(-row)[:3] if row[j] >= 0.05] for row in nodes]
     assert np.mean([len({speaks[word] for word in words}) == 1 for words in leading]) > 0.85
     assert full.unmixed[0] > 40

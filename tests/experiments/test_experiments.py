@@ -270,7 +270,7 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
         (["compare", "--method", "pcbn"], "did you mean 'pcbm'?"),
         (["reproduce", "acuracy"], "did you mean 'accuracy'?"),
         (["reproduce", "--root", "nowhere"], "there is no folder nowhere"),
-        (["reproduce", "--root", ".", "--data", "birds"], "expected --root FOLDER or --data birds, got both"),
+        (["reproduce", "--root", ".", "--data", "birds"], "expected one of --root, --scores and --data, got two"),
         (["debias", "--embeddings", "."], "birds have their own"),
     ],
 )

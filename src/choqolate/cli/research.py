@@ -191,6 +191,10 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="SCORES", help="Run it on this table of scores of your own instead.", show_default=False),
+    ] = None,
     data: DataName = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
@@ -210,6 +214,9 @@ def reproduce(
 
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """
+    _check_given(scores, data)
+    if root is not None and (data is not None or scores is not None):
+        raise ChoqolateError("expected one of --root, --scores and --data, got two: leave one out")
     from choqolate.cli import show_research as show
     from choqolate.experiments import EXPERIMENTS, find_experiment
     from choqolate.experiments.experiment import Settings
@@ -220,11 +227,9 @@ def reproduce(
         return
     chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
     settings = Settings(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
-    if root is None or data is not None:
-        if root is not None:
-            raise ChoqolateError("expected --root FOLDER or --data birds, got both: leave one out")
-        birds = _source(None, data, output, quick)
-        _run(chosen, {birds.name: birds}, output, seeds, settings, processes)
+    if root is None:
+        source = _source(scores, data, output, quick)
+        _run(chosen, {source.name: source}, output, seeds, settings, processes)
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
     sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)

@@ -72,7 +72,8 @@ class BirdsDemo:
         removals: CHOQOLATE without the spurious concepts: by mode, and recalibrated.
         placebo: CHOQOLATE without as many others.
         alternatives, linear_alternatives: what else one could do, with either model.
-        model, edited: the first run, and the same without the spurious concepts (``"rescale"``).
+        models: CHOQOLATE as trained, run by run.
+        edited: the first without the spurious concepts (``"rescale"``).
         unmixed: of how many nodes of all runs the leading words are all of the bird or all of the background; and of
             how many nodes in all.
         seconds: that each step took.
@@ -90,10 +91,15 @@ class BirdsDemo:
     placebo: Outcome
     alternatives: tuple[Outcome, ...]
     linear_alternatives: tuple[Outcome, ...]
-    model: ChoqolateClassifier
+    models: tuple[ChoqolateClassifier, ...]
     edited: ChoqolateClassifier
     unmixed: tuple[int, int]
     seconds: dict[str, float]
+
+    @property
+    def model(self) -> ChoqolateClassifier:
+        """The first run."""
+        return self.models[0]
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: every outcome, run by run."""
@@ -187,7 +193,7 @@ def run_birds(
             _measured("frozen at their mean", [run.remove_concepts(table.spurious) for run in linear], table),
             *_trained_again(linear_again, core, table),
         ),
-        model=ours[0],
+        models=tuple(ours),
         edited=edited,
         unmixed=_unmixed(ours, table),
         seconds=clock.seconds,

@@ -49,6 +49,7 @@ def trade_off_grid(panels: Mapping[str, Mapping[str, Runs]], *, down: bool = Fal
             if other == 0:
                 ax.set_title(title, loc="left", parse_math=False)
             accuracy_against_quality(runs, ax, quality=quality)
+    figure.set_layout_engine("none")  # room was made for every panel, nothing moves any more
     return figure
 
 

@@ -29,6 +29,7 @@ def write_shown(shown: Shown, folder: Path) -> Iterator[Path]:
         for suffix in ("png", "pdf"):
             path = folder / "figures" / f"{name}.{suffix}"
             write_bytes(path, _drawn(figure, suffix))
+            figure.set_layout_engine("none")  # it is laid out, and that takes longer than drawing
             yield path
         _close(figure)
 
