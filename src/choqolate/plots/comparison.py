@@ -88,6 +88,7 @@ def accuracy_against_quality(
         _explain_ellipses(ax, [len(points) for points in measured.values()], spread)
     make_room(ax)
     _few_ticks(ax)
+    _no_ticks_beyond_all(ax)
     _name_points(ax, list(measured), handles, boxes, new)
     return ax
 
@@ -107,6 +108,14 @@ def _few_ticks(ax: Axes) -> None:
     width, height = style.size_in_points(ax)
     ax.locator_params(axis="x", nbins=max(int(width / (4.5 * font(_FONT))), 1))
     ax.locator_params(axis="y", nbins=max(int(height / (2.5 * font(_FONT))), 1))
+
+
+def _no_ticks_beyond_all(ax: Axes) -> None:
+    """An ellipse may lead beyond all pictures, an accuracy may not."""
+    low, high = ax.get_ylim()
+    if high > _ALL:
+        ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= _ALL])
+        ax.set_ylim(low, high)
 
 
 def _run_points(name: str, pair: Any) -> np.ndarray:
