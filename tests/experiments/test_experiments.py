@@ -376,6 +376,10 @@ def test_parameters_that_were_chosen_with_others_set_make_other_runs(tmp_path):
     assert at_eight != at_own
     ours = [Training(source, "choqolate", ({"n_nodes": 4},), tuned_at={"n_nodes": n}).configs() for n in (8, 4)]
     assert ours[0] == ours[1]  # nothing of ours is chosen by this rule
+    ours = [
+        Training(source, "choqolate", ({"n_nodes": 4},), "sparsest", tuned_at={"n_nodes": n}).configs() for n in (8, 4)
+    ]
+    assert ours[0] != ours[1]
     usual = [Training(source, "choqolate", (said,)).configs() for said in ({}, {"n_nodes": 8}, {"l1": 0.01})]
     assert usual[0] == usual[1] == usual[2]
 

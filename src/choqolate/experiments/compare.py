@@ -12,6 +12,7 @@ from choqolate.experiments.methods import find_method
 from choqolate.experiments.sources import Source
 from choqolate.experiments.tables import Column, Row, Table
 from choqolate.experiments.tasks import Config
+from choqolate.experiments.tuning import validation_split
 
 COLUMNS = {
     "accuracy": Column("Accuracy", percent=True, higher_is_better=True),
@@ -57,7 +58,14 @@ def _chosen(collected: Collected, source: Source) -> str:
         if runs and runs[0].chosen:
             values = ", ".join(f"{name} {_value(value)}" for name, value in runs[0].chosen.items())
             said.append(f"{find_method(method).title}: {values}")
-    return f"Chosen on validation rows of {source.title}: {'; '.join(said)}." if said else ""
+    return f"Chosen on {_validation_rows(source)}: {'; '.join(said)}." if said else ""
+
+
+def _validation_rows(source: Source) -> str:
+    table = source.load()
+    own = table.split is not None and (table.split == "val").any()
+    kind = "validation rows" if own else "training rows that were held out for it"
+    return f"{len(validation_split(table)[1]):,} {kind}"
 
 
 def _value(value: object) -> str:
@@ -72,8 +80,10 @@ def _show(collected: Collected) -> Shown:
         notes.append(significance.note(collected))
     if any(reading.suffix for reading in comparison.readings(collected)):
         notes.append(comparison.OVER_SCORES)
-    figure = trade_off_grid({source.title: comparison.trade_offs(collected, source)})
-    return Shown(tables, {"comparison": figure}, [note for note in notes if note])
+    figures = {}
+    if len(collected.settings.methods) > 1:
+        figures["comparison"] = trade_off_grid({source.title: comparison.trade_offs(collected, source)})
+    return Shown(tables, figures, [note for note in notes if note])
 
 
 EXPERIMENT = Experiment(

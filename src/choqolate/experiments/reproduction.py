@@ -86,8 +86,11 @@ def reproduce(
         shown: Shown | None = None
         files: tuple[Path, ...] = ()
         if chosen:
-            shown = experiment.show(Collected(chosen, settings, outcome, range(count)))
-            files = tuple(write_shown(shown, folder))
+            try:
+                shown = experiment.show(Collected(chosen, settings, outcome, range(count)))
+                files = tuple(write_shown(shown, folder))
+            except ChoqolateError as error:  # of figures that train what they show
+                lacking |= {source.name: str(error) for source in chosen}
         write_page(folder, experiment, shown, lacking, _made(command, count, settings))
         done.append(Reproduction(experiment, shown, files, lacking))
     write_summary(folder, [experiment.name for experiment in experiments])

@@ -17,7 +17,7 @@ from choqolate.experiments.measures import Metrics, measuring
 from choqolate.experiments.methods import Method, Parameters, find_method
 from choqolate.experiments.results import Run
 from choqolate.experiments.sources import Source, load_embeddings
-from choqolate.experiments.tuning import tune
+from choqolate.experiments.tuning import open_grid, tune
 
 Config = dict[str, Any]
 PROTOCOL = 1
@@ -79,7 +79,8 @@ class Training:
 
     def _parameters(self, method: Method, setting: Parameters) -> Config:
         own, tuned_at = method.unusual(setting), method.unusual(self.tuned_at)
-        return {"parameters": own} | ({"tuned_at": tuned_at} if method.grid and tuned_at != own else {})
+        counts = open_grid(method, self.rule) and tuned_at != own
+        return {"parameters": own} | ({"tuned_at": tuned_at} if counts else {})
 
     def part(self, places: Sequence[int]) -> Training:
         return replace(self, settings=tuple(self.settings[place] for place in places))

@@ -46,8 +46,7 @@ def tune(method: Method, table: ConceptScores, fixed: Parameters, rule: str = "a
         rule: one of ``RULES``.
     """
     check_choice("rule", rule, RULES)
-    grid = dict(method.grid) | (dict(method.dials) if rule == "sparsest" else {})
-    grid = {name: values for name, values in grid.items() if name not in fixed}
+    grid = {name: values for name, values in open_grid(method, rule).items() if name not in fixed}
     open_variants = [{name: v for name, v in variant.items() if name not in fixed} for variant in method.variants]
     variants = [variant for k, variant in enumerate(open_variants) if variant not in open_variants[:k]]
     if not grid and len(variants) == 1:
@@ -71,6 +70,11 @@ def tune(method: Method, table: ConceptScores, fixed: Parameters, rule: str = "a
     if not tried:
         raise problems[0]
     return _ranked(tried, rule)
+
+
+def open_grid(method: Method, rule: str) -> dict[str, Sequence[Any]]:
+    """The values that a rule tries of each parameter of a method."""
+    return dict(method.grid) | (dict(method.dials) if rule == "sparsest" else {})
 
 
 def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores]:
