@@ -404,7 +404,7 @@ def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
         1,
     )
     assert said.code == 2
-    assert "nothing could be made: whole: expected temperature" in said.err
+    assert "nothing could be made: expected temperature" in said.err
 
 
 def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):

@@ -109,8 +109,7 @@ def compare(
 ) -> None:
     """Compare CHOQOLATE with the baselines on your own scores: accuracy, Gini, coherence, a figure, a test.
 
-    An estimator of your own takes part if it derives from scikit-learn's BaseEstimator, can be made without arguments,
-    has fit, predict and transform, and after fit node_attributions_ (nodes x concepts).
+    Your own takes part if it is a BaseEstimator with fit, predict, transform and, after fit, node_attributions_.
 
     Finished runs are kept: stopped at any moment, the same command goes on with the others.
 
@@ -305,5 +304,5 @@ def _run(
         raise
     show.show_reproductions(done, output)
     if all(one.shown is None for one in done):
-        reasons = {reason: name for one in done for name, reason in one.lacking.items()}
-        raise ChoqolateError(f"nothing could be made: {'; '.join(f'{n}: {r}' for r, n in reasons.items())}")
+        reasons = {reason for one in done for reason in one.lacking.values()}
+        raise ChoqolateError(f"nothing could be made: {reasons.pop() if len(reasons) == 1 else 'see the notes above'}")

@@ -45,8 +45,8 @@ def show_reproductions(done: Sequence[Reproduction], folder: Path) -> None:
                 show_table(console, table)
             for text in one.shown.notes:
                 console.print(Text(text, style="dim"))
-    for name, (reason, wanting) in _lacking(done).items():
-        note(f"{', '.join(wanting)} not on {name}: {reason}")
+    for reason, (names, wanting) in _lacking(done).items():
+        note(f"{', '.join(wanting)} not on {', '.join(names)}: {reason}")
     files = sum(len(one.files) for one in done)
     if files:
         console.print(Text(f"\n{counted(files, 'file')} in {printable_name(folder)}: see summary.md"), soft_wrap=True)
@@ -85,10 +85,12 @@ def _parts(widths: Sequence[int], fixed: int, room: int) -> list[list[int]]:
     return parts
 
 
-def _lacking(done: Sequence[Reproduction]) -> dict[str, tuple[str, list[str]]]:
-    """For each data set that something did not run on: why, and what."""
-    found: dict[str, tuple[str, list[str]]] = {}
+def _lacking(done: Sequence[Reproduction]) -> dict[str, tuple[list[str], list[str]]]:
+    """For each reason why something did not run: on which data sets, and what."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for one in done:
         for name, reason in one.lacking.items():
-            found.setdefault(name, (reason, []))[1].append(one.experiment.name)
+            names, wanting = found.setdefault(reason, ([], []))
+            names += [name] * (name not in names)
+            wanting += [one.experiment.name] * (one.experiment.name not in wanting)
     return found
