@@ -72,7 +72,7 @@ def small_demo(n_runs=2, concepts=CONCEPTS, classes=("landbird", "waterbird"), g
         linear_alternatives=(
             measured("frozen at their mean", [run.remove_concepts(table.spurious) for run in linear]),
         ),
-        model=ours[0],
+        models=tuple(ours),
         edited=edited[0],
         unmixed=(5, 6),
         seconds={"draw": 1.25, "train": 61.0},
