@@ -1,4 +1,4 @@
-"""Worker processes that end with the process that they work for."""
+"""Worker processes: how many, and that they end with the process that they work for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import signal
 import threading
 import time
+
+
+def n_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def serve(parent: int) -> None:

@@ -430,3 +430,14 @@ def test_the_same_numbers_give_the_same_picture(draw):
         return np.asarray(figure.canvas.buffer_rgba()).copy()
 
     np.testing.assert_array_equal(drawn(), drawn())
+
+
+def test_no_tick_of_accuracy_is_beyond_all_pictures():
+    spread = {"steady": ([0.9, 0.92, 0.91], [0.998, 0.999, 0.997]), "wild": ([0.4, 0.41, 0.44], [0.4, 0.99, 0.99])}
+    for runs in (spread, {"steady": spread["steady"]}):
+        ax = accuracy_against_quality(runs)
+        low, high = ax.get_ylim()
+        ticks = [tick for tick in ax.get_yticks() if low <= tick <= high]
+        assert ticks
+        assert max(ticks) <= 100
+        plt.close(ax.figure)

@@ -19,6 +19,7 @@ from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
 from choqolate.files import printable, replacing
 from choqolate.manifest import Manifest
+from choqolate.processes import n_cores
 from choqolate.progress import item_bar
 from choqolate.validation import check_choice, check_number
 
@@ -253,8 +254,7 @@ def _by_shard(rows: list[int], prepared: Iterator[Prepared]) -> Iterator[Iterato
 
 
 def _suitable_workers(backbone: Backbone) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 16) if backbone.device.type == "cuda" else max(1, cores // 4)
+    return min(n_cores(), 16) if backbone.device.type == "cuda" else max(1, n_cores() // 4)
 
 
 def write_quarantine(path: Path, failures: Iterable[Failure]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.experiments.results import Results, Run
 from choqolate.experiments.tasks import Config, Task
-from choqolate.processes import serve
+from choqolate.processes import n_cores, serve
 from choqolate.progress import item_bar
 from choqolate.validation import counted
 
@@ -72,7 +72,7 @@ def run_tasks(
     batches = pending(wanted, known.keys())
     failures: dict[str, str] = {}
     trained = 0
-    workers = min(processes or os.cpu_count() or 1, len(batches))
+    workers = min(processes or n_cores(), len(batches))
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
     if batches:
         tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}, {workers} at a time")

@@ -104,7 +104,7 @@ class Mitigation:
     Attributes:
         source: the data, with groups and spurious concepts.
         parameters: of the classifier.
-        ways: names in ``DEBIASING``; by default those whose needs the data meet.
+        ways: names in ``DEBIASING``.
     """
 
     source: Source

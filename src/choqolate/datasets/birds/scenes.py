@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from PIL import Image, ImageDraw
 from choqolate.datasets.birds.attributes import Scenes
 from choqolate.datasets.birds.backdrops import draw_backdrop
 from choqolate.datasets.birds.figure import draw_bird
+from choqolate.processes import n_cores
 from choqolate.progress import item_bar
 
 SIZE = 96  # pixels of a picture's side
@@ -65,7 +65,7 @@ def _mapped(
         seeds = scenes.seeds[part.start : part.stop].tolist()
         return delayed(task)([scenes.scene(row) for row in part], seeds, extra[part.start : part.stop])
 
-    n_jobs = 1 if len(rows) < 4 else workers or _cores()
+    n_jobs = 1 if len(rows) < 4 else workers or n_cores()
     with item_bar(len(scenes), label, enabled=verbose) as advance:
         for part, result in zip(rows, Parallel(n_jobs, return_as="generator")(map(job, rows)), strict=True):
             advance(len(part))
@@ -81,7 +81,3 @@ def _pixels(scenes: Sequence[Mapping[str, str]], seeds: Sequence[int], sizes: Se
     pictures = (draw_scene(scene, seed) for scene, seed in zip(scenes, seeds, strict=True))
     side = (sizes[0], sizes[0])
     return np.stack([np.asarray(picture.resize(side, Image.Resampling.BICUBIC)) for picture in pictures])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
