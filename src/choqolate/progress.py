@@ -11,7 +11,7 @@ from typing import Any
 @contextmanager
 def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int, float], None] | None]:
     """A bar over epochs that shows the loss; yields the function to call after each, or ``None``."""
-    if not _wanted(enabled):
+    if not shows_bars(enabled):
         yield None
         return
     with _bar("{task.fields[loss]}") as progress:
@@ -22,7 +22,7 @@ def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[in
 @contextmanager
 def item_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int], None]]:
     """A bar over items that shows their rate and the time left; yields the function to call with how many more."""
-    if not _wanted(enabled):
+    if not shows_bars(enabled):
         yield lambda items: None
         return
     with _bar("{task.fields[rate]}") as progress:
@@ -37,7 +37,8 @@ def item_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int
         yield advance
 
 
-def _wanted(enabled: bool) -> bool:
+def shows_bars(enabled: bool = True) -> bool:
+    """Whether bars are drawn: lines that are printed meanwhile would run into them."""
     return enabled and sys.stderr.isatty()
 
 

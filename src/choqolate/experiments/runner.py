@@ -13,7 +13,7 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.experiments.results import Results, Run
 from choqolate.experiments.tasks import Config, Task
 from choqolate.processes import n_cores, serve
-from choqolate.progress import item_bar
+from choqolate.progress import item_bar, shows_bars
 from choqolate.validation import counted
 
 
@@ -65,12 +65,14 @@ def run_tasks(
         wanted: what to do, for which seeds; the longest first.
         results: the file.
         processes: how many work at a time; by default one for each core.
-        tell: called with a sentence about each batch that is done.
+        tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
         verbose: show a progress bar (on a terminal).
     """
     known = _read(results)
     batches = pending(wanted, known.keys())
     failures: dict[str, str] = {}
+    problems: list[str] = []
+    noted: list[str] = []
     trained = 0
     workers = min(processes or n_cores(), len(batches))
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
@@ -78,16 +80,19 @@ def run_tasks(
         tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}, {workers} at a time")
     with item_bar(total, "training runs", enabled=verbose) as advance:
         for batch, answer in _work(batches, workers):
-            _warn_once(answer.warnings)
+            noted += answer.warnings
             results.append(answer.runs)
             known |= {run.key: run for run in answer.runs}
             failures |= {_config_key(config): why for config, why in answer.problems}
             trained += len(answer.runs)
             advance(len(batch.seeds) * len(batch.task.configs()))
-            if answer.runs:
+            if answer.runs and not shows_bars(verbose):
                 tell(f"{batch.task.label}: {counted(len(answer.runs), 'run')} in {answer.runs[0].seconds:.1f} s")
-            for why in dict.fromkeys(why for _, why in answer.problems):
-                tell(f"{batch.task.label}: {why}")
+            problems += [f"{batch.task.label}: {why}" for _, why in answer.problems]
+    for message in dict.fromkeys(noted):
+        warnings.warn(message, ChoqolateWarning, stacklevel=2)
+    for problem in dict.fromkeys(problems):
+        tell(problem)
     return Outcome(known, failures, trained)
 
 
@@ -165,11 +170,6 @@ def _do(batch: Batch) -> _Answer:
             runs, problems = [], dict.fromkeys(range(len(configs)), str(error))
     messages = [str(one.message) for one in caught if issubclass(one.category, ChoqolateWarning)]
     return _Answer(runs, [(configs[k], why) for k, why in problems.items()], list(dict.fromkeys(messages)))
-
-
-def _warn_once(messages: Iterable[str]) -> None:
-    for message in messages:
-        warnings.warn(message, ChoqolateWarning, stacklevel=3)
 
 
 def _become_worker(parent: int) -> None:
