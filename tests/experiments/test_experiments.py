@@ -12,6 +12,7 @@ import pytest
 from choqolate import ChoqolateError, ConceptScores
 from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, paper, reproduce
 from choqolate.experiments.components import parameters
+from choqolate.experiments.reproduction import check_folder
 from choqolate.experiments.sources import birds_source, first_classes, paper_sources, table_source
 from choqolate.experiments.tasks import Training
 from tests.data import CONCEPTS, bird_scores
@@ -415,6 +416,10 @@ def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):
     assert said.code == 2
     assert "holds other things" in said.err
     assert (tmp_path / "mine" / "summary.md").read_text() == "my own words"
+    (tmp_path / "demo" / "unbiased" / "images").mkdir(parents=True)
+    assert choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "demo").code == 2
+    (tmp_path / "begun" / "birds" / "images").mkdir(parents=True)
+    check_folder(tmp_path / "begun")  # drawn, and stopped before the first run
     short = ["-o", tmp_path / "out", "--seeds", 1, "--epochs", 2, "--nodes", 3, "--processes", 1]
     assert choqolate("compare", tmp_path / "own.parquet", *short, "--method", "choqolate").code == 0
     assert choqolate("debias", tmp_path / "own.parquet", *short).code == 0

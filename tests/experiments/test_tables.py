@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from choqolate.errors import ChoqolateError
 from choqolate.experiments import paper
-from choqolate.experiments.tables import CHECK, Cell, Column, Row, Table
+from choqolate.experiments.markup import CHECK
+from choqolate.experiments.tables import Cell, Column, Row, Table
 
 NAN = math.nan
 ACCURACY = Column("accuracy", percent=True, higher_is_better=True)

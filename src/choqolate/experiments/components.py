@@ -8,9 +8,10 @@ from typing import Any
 from choqolate.experiments import paper
 from choqolate.experiments.experiment import Collected, Experiment, Settings, Shown
 from choqolate.experiments.figures import trade_off_grid
+from choqolate.experiments.markup import CHECK
 from choqolate.experiments.sources import Source
 from choqolate.experiments.sweep import by_source, sweep_runs, sweep_table
-from choqolate.experiments.tables import CHECK, Table
+from choqolate.experiments.tables import Table
 from choqolate.experiments.tasks import Config, Task, Training
 
 ROWS = tuple(enumerate(paper.COMPONENTS, start=1))

@@ -8,8 +8,9 @@ from typing import Any
 from choqolate.debiasing.methods import DEBIASING, Debiasing
 from choqolate.experiments.comparison import printed
 from choqolate.experiments.experiment import Collected, Experiment, Settings, Shown
+from choqolate.experiments.markup import CHECK
 from choqolate.experiments.sources import Source
-from choqolate.experiments.tables import CHECK, Cell, Column, Row, Table
+from choqolate.experiments.tables import Cell, Column, Row, Table
 from choqolate.experiments.tasks import Config, Mitigation, Task, possible_ways
 
 METRICS = {"accuracy": "Accuracy", "worst_group": "Worst group", "reweighted_accuracy": "Accuracy, reweighted"}

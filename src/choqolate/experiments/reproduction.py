@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from choqolate import __version__
+from choqolate.datasets import DATASETS
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.experiment import QUICK_SEEDS, Collected, Experiment, Settings, Shown
 from choqolate.experiments.results import Results
 from choqolate.experiments.runner import Batch, Outcome, run_tasks
-from choqolate.experiments.sources import MARK, Source
+from choqolate.experiments.sources import Source
 from choqolate.experiments.writing import PAGES, write_page, write_shown, write_summary
 from choqolate.files import check_parent
+from choqolate.validation import counted
 
 RESULTS = "results.jsonl"
 
@@ -109,9 +111,12 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     results = Results(folder / RESULTS)
-    ours = results.path.exists() and (results.read().runs or not results.path.stat().st_size)
-    begun = (folder / PAGES).is_dir() or any(folder.glob(f"*/{MARK}")) or any(folder.glob("*/images"))
-    if not ours and (results.path.exists() or not begun):
+    found = {entry.name for entry in folder.iterdir()}
+    if RESULTS in found:
+        ours = bool(results.read().runs) or not results.path.stat().st_size
+    else:
+        ours = PAGES in found or found <= set(DATASETS)  # nothing could be run, or it was stopped before
+    if not ours:
         raise ChoqolateError(
             f"expected a new or empty folder, or one with results of an earlier run, {folder} holds other things: "
             "choose another"
@@ -130,7 +135,7 @@ def _failure(
 
 def _made(command: str, seeds: int, settings: Settings) -> str:
     """How the numbers came about."""
-    told = [f"{seeds} seed{'s' * (seeds != 1)}", *(["quick"] if settings.quick else []), f"rule {settings.rule}"]
+    told = [counted(seeds, "seed"), *(["quick"] if settings.quick else []), f"rule {settings.rule}"]
     told += [f"{name} {value}" for name, value in settings.parameters.items()]
     made = f"Made with CHOQOLATE {__version__}" + (f" by `{command}`" if command else "")
     return f"{made}: {', '.join(told)}."

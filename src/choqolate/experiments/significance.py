@@ -6,10 +6,11 @@ from choqolate.experiments import comparison, paper
 from choqolate.experiments.comparison import Reading
 from choqolate.experiments.experiment import Collected, Experiment, Shown
 from choqolate.experiments.figures import QUALITIES
+from choqolate.experiments.markup import DASH
 from choqolate.experiments.methods import find_method
 from choqolate.experiments.sources import Source
 from choqolate.experiments.statistics import compare, show_p
-from choqolate.experiments.tables import DASH, Row, Table
+from choqolate.experiments.tables import Row, Table
 
 
 def note(collected: Collected) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from choqolate.errors import ChoqolateError
-from choqolate.validation import listed
-
-DASH = "–"  # stands where there is no number
-CHECK = "✓"
+from choqolate.experiments.markup import DASH, latex, latex_row, latex_text, markdown, pipes
+from choqolate.validation import counted, listed
 
 
 @dataclass(frozen=True)
@@ -61,9 +58,11 @@ class Cell:
             return [self.note or "not run"]
         notes = [self.note] if self.note else []
         if undefined:
-            notes.append(f"undefined in {undefined} of {_runs(runs)}" + ", which are left out" * (undefined < runs))
+            notes.append(
+                f"undefined in {undefined} of {counted(runs, 'run')}" + ", which are left out" * (undefined < runs)
+            )
         elif runs != usual:
-            notes.append(_runs(runs))
+            notes.append(counted(runs, "run"))
         return notes
 
 
@@ -152,13 +151,13 @@ class Table:
     def to_markdown(self) -> str:
         """A pipe table that reads as plain text too, its caption above and its notes below."""
         layout = _Layout.of(self)
-        heads = [_markdown(head) for head in self.heads]
+        heads = [markdown(head) for head in self.heads]
         grid = [heads + [_markdown_head(leaf.heads) for leaf in layout.leaves]]
         for row, entries in zip(self.rows, layout.entries, strict=True):
-            grid.append([_markdown(text) for text in row.texts] + [_markdown_entry(entry) for entry in entries])
-        notes = [f"- ({mark}) {_markdown(note)}" for note, mark in layout.marks.items()]
-        caption = f"**{_markdown(_sentence(self.title))}** {_markdown(layout.remark)}".rstrip()
-        blocks = [caption, "\n".join(_pipes(grid, n_left=len(heads))), "\n".join(notes)]
+            grid.append([markdown(text) for text in row.texts] + [_markdown_entry(entry) for entry in entries])
+        notes = [f"- ({mark}) {markdown(note)}" for note, mark in layout.marks.items()]
+        caption = f"**{markdown(_sentence(self.title))}** {markdown(layout.remark)}".rstrip()
+        blocks = [caption, "\n".join(pipes(grid, n_left=len(heads))), "\n".join(notes)]
         return "\n\n".join(block for block in blocks if block) + "\n"
 
     def to_latex(self) -> str:
@@ -167,10 +166,10 @@ class Table:
         body = _latex_heads(self.heads, layout.leaves)
         for row, entries in zip(self.rows, layout.entries, strict=True):
             body.append(
-                _latex_row([_latex_text(text) for text in row.texts] + [_latex_entry(entry) for entry in entries])
+                latex_row([latex_text(text) for text in row.texts] + [_latex_entry(entry) for entry in entries])
             )
-        notes = [rf"\textsuperscript{{{mark}}}~{_latex(note)}" for note, mark in layout.marks.items()]
-        caption = rf"\textbf{{{_latex(_sentence(self.title))}}} {_latex(layout.remark)}"
+        notes = [rf"\textsuperscript{{{mark}}}~{latex(note)}" for note, mark in layout.marks.items()]
+        caption = rf"\textbf{{{latex(_sentence(self.title))}}} {latex(layout.remark)}"
         lines = [
             r"\begin{table}",
             r"\centering",
@@ -305,11 +304,7 @@ def _remark(cells: Sequence[Cell], usual: int, leaves: Sequence[_Leaf]) -> str:
     unless = ", unless a note says otherwise" * any(cell.values and len(cell.values) != usual for cell in cells)
     what = "Mean ± standard deviation over" if any(cell.std is not None for cell in cells) else "Values of"
     bold = " The best mean of a column is bold." * any(entry.best for leaf in leaves for entry in leaf.entries)
-    return f"{what} {_runs(usual)}{unless}.{bold}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' * (count != 1)}"
+    return f"{what} {counted(usual, 'run')}{unless}.{bold}"
 
 
 def _sentence(text: str) -> str:
@@ -324,19 +319,9 @@ def _with_marks(text: str, entry: _Entry) -> str:
     return f"{text} ({', '.join(entry.marks)})" if entry.marks else text
 
 
-# --- Markdown ---
-
-# What would be markup, and nothing else, so that the source stays readable: 8_nodes and <0.001 are no markup.
-_MARKDOWN = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
-
-
-def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
-
-
 def _markdown_head(heads: tuple[str, str, str]) -> str:
     group, title, kind = heads
-    return kind if kind == "paper" else _markdown(f"{group}: {title}" if group else title)
+    return kind if kind == "paper" else markdown(f"{group}: {title}" if group else title)
 
 
 def _markdown_entry(entry: _Entry) -> str:
@@ -344,49 +329,10 @@ def _markdown_entry(entry: _Entry) -> str:
     return _with_marks(f"**{plain}**" if entry.best else plain, entry)
 
 
-def _pipes(grid: Sequence[Sequence[str]], n_left: int) -> Iterator[str]:
-    """The lines of a pipe table, padded; the first columns to the left, the others to the right."""
-    widths = [max(3, *map(len, column)) for column in zip(*grid, strict=True)]
-    rule = [":" + "-" * (w - 1) if k < n_left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
-    for cells in (grid[0], rule, *grid[1:]):
-        padded = (f"{cell:{'<' if k < n_left else '>'}{widths[k]}}" for k, cell in enumerate(cells))
-        yield f"| {' | '.join(padded)} |"
-
-
-# --- LaTeX ---
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-        **{sign: f"${sign}$" for sign in "<>|"},
-        **{sign: f"{{{sign}}}" for sign in "[]*"},  # after a line break they would belong to it
-        **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
-        **{"Δ": r"$\Delta$", "ℓ": r"$\ell$", "≤": r"$\le$", "≥": r"$\ge$", "₁": "$_1$", "₂": "$_2$"},
-        **{DASH: "--", CHECK: r"\checkmark{}"},
-    }
-)
-
-
-def _latex(text: str) -> str:
-    return " ".join(text.split()).translate(_LATEX)
-
-
-def _latex_text(text: str) -> str:
-    """A text under a head; a number with the right minus sign."""
-    return f"${text}$" if re.fullmatch(r"[<>]?-?\d+(\.\d+)?", text) else _latex(text)
-
-
 def _latex_entry(entry: _Entry) -> str:
     number = rf"{entry.mean} \pm {entry.std}" if entry.std else entry.mean
-    text = rf"$\mathbf{{{number}}}$" if entry.best else f"${number}$" if number not in ("", DASH) else _latex(number)
+    text = rf"$\mathbf{{{number}}}$" if entry.best else f"${number}$" if number not in ("", DASH) else latex(number)
     return rf"{text}\textsuperscript{{{', '.join(entry.marks)}}}" if entry.marks else text
-
-
-def _latex_row(cells: Iterable[str]) -> str:
-    return rf"{' & '.join(cells)} \\"
 
 
 def _latex_heads(heads: Sequence[str], leaves: Sequence[_Leaf]) -> list[str]:
@@ -395,12 +341,12 @@ def _latex_heads(heads: Sequence[str], leaves: Sequence[_Leaf]) -> list[str]:
     lines = [r"\toprule"]
     for level in levels:
         is_last, place = level == levels[-1], len(heads)
-        cells, rules = [_latex(head) if is_last else "" for head in heads], []
+        cells, rules = [latex(head) if is_last else "" for head in heads], []
         for names, members in groupby(leaf.heads[: level + 1] for leaf in leaves):
-            width, text = len(list(members)), _latex(names[-1])
+            width, text = len(list(members)), latex(names[-1])
             cells.append(text if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{{text}}}")
             if width > 1 and text and not is_last:
                 rules.append(rf"\cmidrule(lr){{{place + 1}-{place + width}}}")
             place += width
-        lines += [_latex_row(cells), "".join(rules)] if rules else [_latex_row(cells)]
+        lines += [latex_row(cells), "".join(rules)] if rules else [latex_row(cells)]
     return [*lines, r"\midrule"]
