@@ -106,7 +106,6 @@ def test_a_run_refuses_what_it_cannot_hold(changes, message):
 
 def test_no_file_has_no_runs(results):
     assert results.read() == Read([], [])
-    assert results.missing({"method": "pcbm"}, [1, 2]) == [1, 2]
     results.append([])
     assert not results.path.exists()
 
@@ -116,12 +115,6 @@ def test_folders_are_made(tmp_path):
     results.append([run()])
     results.append([run(1)])
     assert results.read() == Read([run(), run(1)], [])
-
-
-def test_missing_seeds(results):
-    results.append([run(seed) for seed in (0, 2)] + [run(1, data="cub")])
-    assert results.missing({"method": "pcbm"}, range(4)) == [1, 3]
-    assert results.read().missing({"data": "cub", "method": "pcbm"}, (3, 1, 0)) == [3, 0]
 
 
 def test_the_later_line_of_a_run_wins(results):

@@ -17,21 +17,6 @@ from typing import NamedTuple
 Published = tuple[float, float]
 """Mean and standard deviation over the paper's runs."""
 
-LABELS = {
-    "accuracy": "tab:results_acc",
-    "quality": "tab:quality",
-    "information": "tab:appendix_cknna_hsic",
-    "temperature": "tab:ablation_temp",
-    "classes": "tab:ablation_nclasses",
-    "components": "tab:ablation_table",
-    "bias": "tab:bias_mitigation",
-    "significance": "tab:significance_old",
-}
-"""The label of each table in the paper's source."""
-
-RUNS = {"accuracy": 20, "quality": 20, "temperature": 5, "classes": 5, "components": 5}
-"""How many runs the paper's means are over, where it says so."""
-
 
 class Quality(NamedTuple):
     """What the paper's ablations give of a model."""

@@ -116,11 +116,6 @@ class Read(NamedTuple):
     runs: list[Run]
     damaged: list[Damage]
 
-    def missing(self, config: Mapping[str, Any], seeds: Iterable[int]) -> list[int]:
-        """The seeds of a configuration that have no run yet."""
-        done = {run.key for run in self.runs}
-        return [seed for seed in map(check_seed, seeds) if Run.key_of(config, seed) not in done]
-
     def trouble(self, path: str | os.PathLike[str]) -> str:
         """One line for people on what was skipped of a file; empty if nothing was.
 
@@ -139,8 +134,8 @@ class Results:
     >>> import tempfile
     >>> results = Results(Path(tempfile.mkdtemp()) / "results.jsonl")
     >>> results.append([Run({"method": "pcbm"}, seed, {"accuracy": 0.5}, 1.0) for seed in (0, 1)])
-    >>> len(results.read().runs), results.missing({"method": "pcbm"}, range(4))
-    (2, [2, 3])
+    >>> [run.seed for run in results.read().runs]
+    [0, 1]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -183,10 +178,6 @@ class Results:
             else:
                 runs[run.key] = run
         return Read(list(runs.values()), damaged)
-
-    def missing(self, config: Mapping[str, Any], seeds: Iterable[int]) -> list[int]:
-        """The seeds of a configuration that have no run yet. For many configurations, read once and ask that."""
-        return self.read().missing(config, seeds)
 
     def _content(self) -> bytes:
         try:
