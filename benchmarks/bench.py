@@ -179,7 +179,7 @@ def bench_baselines() -> list[tuple[str, ...]]:
 
 def bench_birds() -> list[tuple[str, ...]]:
     """Bird scenes drawn and written on all cores, against one process; then how long the whole data set takes."""
-    from choqolate.datasets.birds import N_PICTURES, render_birds
+    from choqolate.datasets.birds import N_IMAGES, render_birds
 
     with tempfile.TemporaryDirectory() as folder:
         few = 1_200
@@ -189,15 +189,15 @@ def bench_birds() -> list[tuple[str, ...]]:
             rounds=3,
         )
         whole = seconds(lambda: render_birds(Path(folder) / "ours"))
-    rates = (f"{few / time:.0f} pictures/s" for time in (mine, its))
+    rates = (f"{few / time:.0f} images/s" for time in (mine, its))
     return [
         (f"{few:,} bird scenes", *rates, f"{ratio:.2f} x", "> 1 x"),
-        (f"{N_PICTURES:,} bird scenes", f"{whole:.1f} s", "", "", "< 60 s"),
+        (f"{N_IMAGES:,} bird scenes", f"{whole:.1f} s", "", "", "< 60 s"),
     ]
 
 
 def bench_explain() -> list[tuple[str, ...]]:
-    """100 pictures explained at once against one by one, 1,000 with their chain, and all sets of three for one."""
+    """100 images explained at once against one by one, 1,000 with their chain, and all sets of three for one."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 1_000)
     X = rng.normal(size=(1_000, 226)) + 0.5 * rng.normal(size=(5, 226))[y]
@@ -235,19 +235,19 @@ def bench_factored() -> list[tuple[str, ...]]:
 
 
 def bench_embed() -> list[tuple[str, ...]]:
-    """Pictures a second of a whole embedding run, against the encoder alone on ready tensors."""
-    from pictures import PICTURES, embedding_tasks
+    """Images a second of a whole embedding run, against the encoder alone on ready tensors."""
+    from images import IMAGES, embedding_tasks
 
     mine, its, ratio = side_by_side(*embedding_tasks(), rounds=3)
-    rates = (f"{PICTURES / time:.1f} pictures/s" for time in (mine, its))
+    rates = (f"{IMAGES / time:.1f} images/s" for time in (mine, its))
     return [("embedding, ViT-B/32's size", *rates, f"{ratio:.2f} x", ">= 0.85 x")]
 
 
 def bench_vocabulary() -> list[tuple[str, ...]]:
-    """New words on cached pictures."""
-    from pictures import CACHED, WORDS, vocabulary_seconds
+    """New words on cached images."""
+    from images import CACHED, WORDS, vocabulary_seconds
 
-    return [(f"{WORDS} new words, {CACHED:,} cached pictures", f"{vocabulary_seconds():.1f} s", "", "", "seconds")]
+    return [(f"{WORDS} new words, {CACHED:,} cached images", f"{vocabulary_seconds():.1f} s", "", "", "seconds")]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     python benchmarks/real_scores.py images.npz texts.npz --drop cat dog car --save cats-dogs-cars.parquet
 
 The second command only saves the scores, for ``choqolate compare``. ``images.npz`` holds ``embeddings (n, d)``,
-``labels (n,)`` and ``split`` (train / test) of pictures, and perhaps ``classes``, the names of the labels;
+``labels (n,)`` and ``split`` (train / test) of images, and perhaps ``classes``, the names of the labels;
 ``texts.npz`` holds ``names (k,)`` and ``embeddings (k, d)`` of concepts in the same space. Scores are cosines. Concepts
 that name a class are dropped: they would be the answer itself.
 """
@@ -25,14 +25,14 @@ import choqolate as cq
 
 def read_scores(images: str, texts: str, drop: list[str]) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Cosine scores with concepts as columns, labels, and which rows are for training."""
-    pictures, words = np.load(images), np.load(texts)
+    images, words = np.load(images), np.load(texts)
     names = [str(name) for name in words["names"]]
     keep = [index for index, name in enumerate(names) if name not in drop]
-    scores = unit(pictures["embeddings"]) @ unit(words["embeddings"][keep]).T
+    scores = unit(images["embeddings"]) @ unit(words["embeddings"][keep]).T
     return (
         pd.DataFrame(scores, columns=[names[index] for index in keep]),
-        pictures["labels"],
-        pictures["split"] == "train",
+        images["labels"],
+        images["split"] == "train",
     )
 
 
@@ -44,10 +44,10 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 def save_scores(X: pd.DataFrame, images: str, path: str) -> None:
     """Write the scores as a table that every command takes."""
-    pictures = np.load(images)
-    names = [str(name) for name in pictures["classes"]] if "classes" in pictures else None
-    labels = [str(label) if names is None else names[label] for label in pictures["labels"]]
-    split = [str(part) for part in pictures["split"]]
+    images = np.load(images)
+    names = [str(name) for name in images["classes"]] if "classes" in images else None
+    labels = [str(label) if names is None else names[label] for label in images["labels"]]
+    split = [str(part) for part in images["split"]]
     cq.ConceptScores(X.to_numpy(), list(X.columns), labels=labels, split=split, classes=names or ()).save(path)
 
 

@@ -48,14 +48,14 @@ def main() -> None:
     cq.plots.word_clouds(whole, ax=right, title="CHOQOLATE")
     save(left, "beside")
 
-    # one picture that the removal put right
+    # one image that the removal put right
     wrong = np.flatnonzero((model.predict(test.frame) != test.labels) & (edited.predict(test.frame) == test.labels))
     row = int(wrong[0]) if len(wrong) else 0
-    picture = places.demo / "images" / test.paths[row]
+    image = places.demo / "images" / test.paths[row]
     why = model.explain(test.frame.iloc[[row]], baseline="mean")
-    save(why.contrast().plot_waterfall(image=picture), "waterfall")
+    save(why.contrast().plot_waterfall(image=image), "waterfall")
     change = cq.explain_local_change(test.frame.iloc[[row]], model, edited, baseline="mean")
-    save(change.plot_waterfalls(image=picture), "change")
+    save(change.plot_waterfalls(image=image), "change")
     print(cq.find_counterfactual(model, test.frame.iloc[[row]]))
 
     # how it came about, and how it compares

@@ -1,4 +1,6 @@
-"""Proposition 1 and Corollary 1 of the paper, checked and pictured: python examples/gradient_analysis.py OUTPUT_FOLDER
+"""Proposition 1 and Corollary 1 of the paper, checked and illustrated.
+
+    python examples/gradient_analysis.py OUTPUT_FOLDER
 
 Cells begin with `# %%`; each says what it does and what to look for, and `main` at the end goes through all of them.
 """
@@ -41,11 +43,11 @@ from choqolate.datasets.birds import BIRDS, render_birds
 from choqolate.integral import PairwiseCapacity
 from choqolate.integral.capacity import pair_indices
 from choqolate.metrics import attribution_gini, concept_correlation
-from choqolate.model import ChoqolateNetwork
+from choqolate.network.module import ChoqolateNetwork
+from choqolate.network.training import Objective, train
 from choqolate.plots import style
-from choqolate.training import Objective, train
 
-N_PICTURES = 1_500  # of which 60 % are for training, and only these are drawn
+N_IMAGES = 1_500  # of which 60 % are for training, and only these are drawn
 TEMPERATURES = (0.001, 0.005, 0.05, 1.0)  # the second is the paper's
 PAPER, PLAIN = 1, 3  # places of the paper's temperature and of the untempered softmax
 CHECKED = (1.0, 0.1, 0.005)
@@ -65,7 +67,7 @@ AXES, LETTERS = 3.1, 9  # inches, points
 def draw_birds() -> cq.ConceptScores:
     """Scores of a few drawn birds for 48 concepts."""
     with TemporaryDirectory() as folder:
-        rows = render_birds(Path(folder) / "images", N_PICTURES, parts=("train",))
+        rows = render_birds(Path(folder) / "images", N_IMAGES, parts=("train",))
         backbone = cq.load_backbone("mini", device="cpu")
         vectors = cq.embed(rows, backbone, Path(folder) / "embeddings", verbose=False)
         return cq.score(vectors, cq.Vocabulary.parse(BIRDS.core, BIRDS.spurious), backbone)
@@ -476,20 +478,20 @@ def legend(place: plt.Axes | plt.Figure, looks: dict[str, dict[str, Any]], **opt
 
 
 def main(output: Path, table: cq.ConceptScores | None = None, epochs: int = EPOCHS) -> None:
-    """Check the formulas on a table of scores, by default of drawn birds, and draw four pictures into a folder."""
+    """Check the formulas on a table of scores, by default of drawn birds, and draw four images into a folder."""
     output.mkdir(parents=True, exist_ok=True)
     table = draw_birds() if table is None else table
     u, targets = inputs_and_targets(table)
     print(f"{len(u)} rows, {u.shape[1]} concepts, {u.shape[1] ** 2} features for each of {len(table.classes)} classes")
     print_checks(u, targets)
     course = follow_training(u, targets, epochs)
-    pictures: dict[str, Callable[[], plt.Figure]] = {
+    images: dict[str, Callable[[], plt.Figure]] = {
         "factors": lambda: draw_factors(course),
         "freezing": lambda: draw_freezing(course),
         "temperature": lambda: draw_temperatures(course, targets),
         "anchors": lambda: draw_anchors(course, u, table),
     }
-    for name, draw in pictures.items():
+    for name, draw in images.items():
         print(output / f"{name}.png")
         figure = draw()
         figure.savefig(output / f"{name}.png", dpi=150, pil_kwargs={"optimize": True})
@@ -498,7 +500,7 @@ def main(output: Path, table: cq.ConceptScores | None = None, epochs: int = EPOC
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("output", type=Path, nargs="?", default=Path("gradient-analysis"), help="for the pictures")
+    parser.add_argument("output", type=Path, nargs="?", default=Path("gradient-analysis"), help="for the images")
     parser.add_argument("--demo", type=Path, help="folder of `choqolate demo`, whose scores for training are used")
     places = parser.parse_args()
     scores = cq.ConceptScores.load(places.demo / "scores.parquet").part("train") if places.demo else None

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from choqolate.concepts.scores import ConceptScores
-from choqolate.evaluation import fit_scores
-from tests.data import CONCEPTS, bird_scores
+from choqolate.analysis.evaluation import fit_scores
+from choqolate.data.scores import ConceptScores
+from tests.small_tables import CONCEPTS, bird_scores
 
 NASTY = [
     "<script>window.injected = 1</script>",
@@ -22,7 +22,7 @@ NASTY = [
 
 
 def bird_table(folder: Path | None, n_rows: int = 300, concepts=CONCEPTS, agreement: float = 0.9) -> ConceptScores:
-    """Scores from a formula, with a small picture file for each row if there is a folder for them."""
+    """Scores from a formula, with a small image file for each row if there is a folder for them."""
     X, labels, groups = bird_scores(n_rows, agreement=agreement)
     paths = [f"{row % 5}/{row:03d}.png" for row in range(n_rows)]
     rng = np.random.default_rng(0)

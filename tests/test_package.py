@@ -46,7 +46,7 @@ def test_public_names_are_these():
         "moebius_transform",
         "plots",
         "score",
-        "score_pictures",
+        "score_for_model",
         "shapley_values",
         "write_report",
     ]

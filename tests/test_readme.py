@@ -12,7 +12,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 
 import choqolate as cq
-from tests.concepts.pictures import write_album
+from tests.concepts.image_files import write_album
 from tests.reports import bird_table
 from tests.tiny import write_clip
 
@@ -21,7 +21,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 @pytest.fixture
 def newcomer(tmp_path, monkeypatch):
-    """A folder as the README takes for granted: pictures, words, and a small model in place of the large one."""
+    """A folder as the README takes for granted: images, words, and a small model in place of the large one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CHOQOLATE_CACHE", str(tmp_path / "cache"))
     for index, label in enumerate(("cat", "dog")):
@@ -47,9 +47,9 @@ def test_the_python_code_of_the_readme_runs(newcomer, capsys):
 
 
 def test_the_python_code_of_the_guide_runs(newcomer):
-    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "pictures.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "images.md").read_text(), re.DOTALL)
     space: dict[str, object] = {}
-    exec(compile(block, "pictures.md", "exec"), space)
+    exec(compile(block, "images.md", "exec"), space)
     assert space["table"].concepts == ("red", "green", "sky")
     assert space["table"].scores.shape == (24, 3)
 

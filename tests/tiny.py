@@ -87,7 +87,7 @@ def _write_sentencepiece(folder: Path) -> int:
 
 
 def _spread(model: torch.nn.Module) -> torch.nn.Module:
-    """Weights large enough for different pictures to get clearly different vectors."""
+    """Weights large enough for different images to get clearly different vectors."""
     for parameter in model.parameters():
         if parameter.ndim > 1:
             torch.nn.init.normal_(parameter, std=0.3)

@@ -2,14 +2,14 @@
 
     make mini        # or: python tools/train_mini.py
 
-Half of the pictures show birds of no kind, every attribute as likely as the others; half show the birds of the data
-set, with the place independent of the class. A caption names a few of the things that are true of a picture, in one of
-several words each; every picture gets four new captions in every step. Captions are loose with places, as people are:
+Half of the images show birds of no kind, every attribute as likely as the others; half show the birds of the data
+set, with the place independent of the class. A caption names a few of the things that are true of an image, in one of
+several words each; every image gets four new captions in every step. Captions are loose with places, as people are:
 now and then a lake is called a river or a beach. And words for the same thing have their nuances: one is more common by
 day, the other in the evening. Without that, the scores of places would have nothing to do with each other and those of
 synonyms would be one and the same, which is not how real vocabularies behave. The loss is that of CLIP.
 
-What was learned is measured on new pictures: the area under the ROC curve of each word's score against the truth. The
+What was learned is measured on new images: the area under the ROC curve of each word's score against the truth. The
 words of the data set's vocabulary must all reach 0.9, else nothing is written.
 """
 
@@ -27,12 +27,12 @@ from rich.progress import track
 from sklearn.metrics import roc_auc_score
 
 import choqolate
+from choqolate._util.files import write_bytes
 from choqolate.concepts import mini
 from choqolate.datasets.base import words
 from choqolate.datasets.birds.attributes import ATTRIBUTES, SIDES, Scenes, sample_freely, sample_scenes
 from choqolate.datasets.birds.scenes import draw_pixels
 from choqolate.datasets.birds.words import FAMILIES, MEANING, Family, truth
-from choqolate.files import write_bytes
 
 TARGET = Path(choqolate.__file__).parent / "concepts" / mini.WEIGHTS
 TRAIN_SEED, CHECK_SEED = 1_000, 2_000  # neither is a seed of the data set
@@ -93,7 +93,7 @@ def normalised(pixels: np.ndarray) -> torch.Tensor:
 
 
 def train(pixels: np.ndarray, captions: Captions, *, epochs: int, batch_size: int, rate: float) -> mini.MiniNetwork:
-    """The loss of CLIP over batches of pictures, each with four captions."""
+    """The loss of CLIP over batches of images, each with four captions."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     network = mini.MiniNetwork().to(memory_format=torch.channels_last)
@@ -106,11 +106,11 @@ def train(pixels: np.ndarray, captions: Captions, *, epochs: int, batch_size: in
     for epoch in range(epochs):
         order, total = rng.permutation(len(pixels))[: steps * batch_size].reshape(steps, batch_size), 0.0
         for rows in track(order, f"epoch {epoch + 1} of {epochs}", transient=True):
-            pictures = F.normalize(network.encode_pixels(normalised(pixels[rows])))
+            images = F.normalize(network.encode_pixels(normalised(pixels[rows])))
             loss = torch.zeros(())
             for _ in range(CAPTIONS):
                 texts = F.normalize(network.encode_features(*captions.draw(rows, rng)))
-                logits = log_scale.exp().clamp(max=100) * pictures @ texts.T
+                logits = log_scale.exp().clamp(max=100) * images @ texts.T
                 loss = loss + (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / (2 * CAPTIONS)
             optimizer.zero_grad()
             loss.backward()
@@ -125,9 +125,9 @@ def word_aucs(network: mini.MiniNetwork, scenes: Scenes, pixels: np.ndarray, cho
     """Area under the ROC curve of each word's score, against the truth."""
     with torch.inference_mode():
         parts = (normalised(pixels[start : start + 256]) for start in range(0, len(pixels), 256))
-        pictures = torch.cat([F.normalize(network.encode_pixels(part)) for part in parts])
+        images = torch.cat([F.normalize(network.encode_pixels(part)) for part in parts])
         texts = F.normalize(network.encode_features(*mini.bag([mini.features(word) for word in chosen])))
-    scores = (pictures @ texts.T).numpy()
+    scores = (images @ texts.T).numpy()
     return {word: float(roc_auc_score(truth(word, scenes), scores[:, j])) for j, word in enumerate(chosen)}
 
 
@@ -139,7 +139,7 @@ def count(*parts: torch.nn.Module) -> int:
 def main() -> None:
     """Draw, train, measure, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=30_000)
+    parser.add_argument("--images", type=int, default=30_000)
     parser.add_argument("--epochs", type=int, default=7)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--rate", type=float, default=3e-3)
@@ -147,17 +147,17 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=TARGET)
     arguments = parser.parse_args()
     start = time.perf_counter()
-    scenes = mixed_scenes(arguments.pictures, TRAIN_SEED)
+    scenes = mixed_scenes(arguments.images, TRAIN_SEED)
     pixels = draw_pixels(scenes, mini.PIXELS, verbose=True)
-    print(f"{len(scenes):,} pictures drawn in {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"{len(scenes):,} images drawn in {time.perf_counter() - start:.0f} s", flush=True)
     network = train(
         pixels, Captions(scenes), epochs=arguments.epochs, batch_size=arguments.batch_size, rate=arguments.rate
     )
     new = sample_scenes(3_000, agreement=0.5, seed=CHECK_SEED)
     aucs = word_aucs(network, new, draw_pixels(new, mini.PIXELS, verbose=True), list(MEANING))
     print("\n".join(f"{auc:.3f}  {word}" for word, auc in sorted(aucs.items(), key=lambda item: item[1])))
-    pictures, texts = (count(network.convolutions, network.image_head), count(network.words, network.text_head))
-    print(f"mean {np.mean(list(aucs.values())):.3f}; parameters: {pictures:,} for pictures, {texts:,} for texts")
+    images, texts = (count(network.convolutions, network.image_head), count(network.words, network.text_head))
+    print(f"mean {np.mean(list(aucs.values())):.3f}; parameters: {images:,} for images, {texts:,} for texts")
     vocabulary = words("birds.core") + words("birds.spurious")
     blind = {word: round(aucs[word], 3) for word in vocabulary if aucs[word] < arguments.least_auc}
     if blind:

@@ -12,16 +12,21 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
-    from choqolate.classifier import ChoqolateClassifier, fit_runs
+    from choqolate.analysis.evaluation import evaluate, fit_scores
+    from choqolate.analysis.suspects import find_suspects
     from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
-    from choqolate.concepts.images import ImageTransform
-    from choqolate.concepts.scores import ConceptScores
+    from choqolate.concepts.new_images import score_for_model
+    from choqolate.concepts.preprocessing import ImageTransform
     from choqolate.concepts.scoring import score
     from choqolate.concepts.vocabulary import Vocabulary
+    from choqolate.data.manifest import Manifest
+    from choqolate.data.scores import ConceptScores
     from choqolate.errors import ChoqolateError, ChoqolateWarning
-    from choqolate.evaluation import evaluate, fit_scores
+    from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+    from choqolate.estimators.model_folder import load
     from choqolate.explain import explain_change, explain_local_change, explain_model, find_counterfactual
+    from choqolate.explain.redundancy import check_redundancy
     from choqolate.integral import (
         ChoquetLayer,
         canonical_form,
@@ -32,52 +37,47 @@ if TYPE_CHECKING:
         moebius_transform,
         shapley_values,
     )
-    from choqolate.manifest import Manifest
-    from choqolate.persistence import load
-    from choqolate.pictures import score_pictures
-    from choqolate.redundancy import check_redundancy
-    from choqolate.report.model import write_report
-    from choqolate.suspects import find_suspects
+    from choqolate.report.model_page import write_report
 
 _HOME = {
     "Backbone": "choqolate.concepts.backbones",
-    "ChoqolateClassifier": "choqolate.classifier",
+    "ChoqolateClassifier": "choqolate.estimators.classifier",
     "ChoqolateError": "choqolate.errors",
     "ChoqolateWarning": "choqolate.errors",
     "ChoquetLayer": "choqolate.integral",
-    "ConceptScores": "choqolate.concepts.scores",
+    "ConceptScores": "choqolate.data.scores",
     "Embeddings": "choqolate.concepts.embedding",
-    "ImageTransform": "choqolate.concepts.images",
-    "Manifest": "choqolate.manifest",
+    "ImageTransform": "choqolate.concepts.preprocessing",
+    "Manifest": "choqolate.data.manifest",
     "Vocabulary": "choqolate.concepts.vocabulary",
     "baselines": "choqolate.baselines",
     "canonical_form": "choqolate.integral",
     "capacity_table": "choqolate.integral",
-    "check_redundancy": "choqolate.redundancy",
+    "check_redundancy": "choqolate.explain.redundancy",
     "choquet": "choqolate.integral",
     "datasets": "choqolate.datasets",
     "debiasing": "choqolate.debiasing",
     "embed": "choqolate.concepts.embedding",
-    "evaluate": "choqolate.evaluation",
+    "evaluate": "choqolate.analysis.evaluation",
     "experiments": "choqolate.experiments",
     "explain_change": "choqolate.explain",
     "explain_local_change": "choqolate.explain",
     "explain_model": "choqolate.explain",
     "find_counterfactual": "choqolate.explain",
-    "find_suspects": "choqolate.suspects",
-    "fit_runs": "choqolate.classifier",
-    "fit_scores": "choqolate.evaluation",
+    "find_suspects": "choqolate.analysis.suspects",
+    "fit_runs": "choqolate.estimators.classifier",
+    "fit_scores": "choqolate.analysis.evaluation",
     "interaction_indices": "choqolate.integral",
-    "load": "choqolate.persistence",
+    "load": "choqolate.estimators.model_folder",
     "load_backbone": "choqolate.concepts.backbones",
     "local_shapley_values": "choqolate.integral",
     "metrics": "choqolate.metrics",
     "moebius_transform": "choqolate.integral",
     "plots": "choqolate.plots",
     "score": "choqolate.concepts.scoring",
-    "score_pictures": "choqolate.pictures",
+    "score_for_model": "choqolate.concepts.new_images",
     "shapley_values": "choqolate.integral",
-    "write_report": "choqolate.report.model",
+    "write_report": "choqolate.report.model_page",
 }
 
 __all__ = [
@@ -117,7 +117,7 @@ __all__ = [
     "moebius_transform",
     "plots",
     "score",
-    "score_pictures",
+    "score_for_model",
     "shapley_values",
     "write_report",
 ]

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from choqolate._util.checks import as_labels, check_same_kind
 from choqolate.errors import ChoqolateError
-from choqolate.validation import as_labels, check_same_kind
 
 __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nodes", "node_coherence"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]

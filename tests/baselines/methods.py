@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, LinearBottleneck, SparseAutoencoder
-from choqolate.baselines.descent import Training
+from choqolate.estimators.descent import Training
 
 QUICK = {  # small and fast, and what each has of its own is at work
     LinearBottleneck: {},

@@ -9,9 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import choqolate as cq
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, LinearBottleneck, SparseAutoencoder, fit_together
-from choqolate.concepts.scores import ConceptScores
+from choqolate.data.scores import ConceptScores
 from tests.baselines.methods import METHODS, OPTIONAL_NODES, quick, scale
-from tests.data import CONCEPTS, bird_scores
+from tests.small_tables import CONCEPTS, bird_scores
 
 LAYERS = ("node_attributions_", "node_intercepts_", "class_attributions_", "class_intercepts_")
 CHECKED = {"epochs": 20, "learning_rate": 0.1}
@@ -114,7 +114,7 @@ def test_a_removed_concept_is_frozen_at_its_training_mean(birds, fitted, key):
 
 
 @pytest.mark.parametrize("key", ALL)
-def test_a_mean_picture_does_not_notice_a_removal(birds, fitted, key):
+def test_a_mean_image_does_not_notice_a_removal(birds, fitted, key):
     X, _ = birds
     model = fitted[key]
     low, high = X[:300].min(), X[:300].max()

@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import choqolate as cq
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
-from choqolate.concepts.scores import ConceptScores
-from tests.data import CONCEPTS, bird_scores
+from choqolate.data.scores import ConceptScores
+from tests.small_tables import CONCEPTS, bird_scores
 
 
 @parametrize_with_checks([LinearBottleneck(epochs=20, learning_rate=0.1)])

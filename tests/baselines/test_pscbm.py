@@ -16,7 +16,7 @@ from choqolate.baselines import PSCBM
 from choqolate.baselines.pscbm import ConceptLabels, Jointly
 from choqolate.baselines.selection import concept_labels, find_owners, merge_concepts, select_concepts
 from tests.baselines.methods import noisy_labels, runs_on, scale
-from tests.data import CONCEPTS, bird_scores
+from tests.small_tables import CONCEPTS, bird_scores
 
 NAMES = ["fin", "gill", "fog", "fur", "paw", "claw", "eye"]
 TARGETS = np.array([0] * 5 + [1] * 5 + [2] * 5)  # fish, cat, dog
@@ -239,7 +239,7 @@ def test_attributions_are_those_of_the_units(birds, model):
     X, _ = birds
     explanation = model.explain(X[:5], baseline="mean")
     W, columns = model.node_attributions_, model.selection_.columns
-    expected = W[:, columns] * units(model, X)[:5][:, None]  # the mean picture's units are zero
+    expected = W[:, columns] * units(model, X)[:5][:, None]  # the mean image's units are zero
     np.testing.assert_allclose(explanation.concept_to_node[:, :, columns], expected, atol=1e-12)
 
 

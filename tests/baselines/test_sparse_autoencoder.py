@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from choqolate.baselines import SparseAutoencoder
-from choqolate.baselines.descent import ProximalAdam
 from choqolate.baselines.sparse_autoencoder import Autoencoder, geometric_median
+from choqolate.estimators.descent import ProximalAdam
 from tests.baselines.methods import noisy_labels, runs_on, scale
 
 

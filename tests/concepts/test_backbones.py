@@ -16,13 +16,13 @@ from PIL import Image
 import choqolate as cq
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, TransformersBackbone, load_backbone
 from choqolate.concepts.openclip import transform_of
-from tests.concepts.pictures import flag, picture
+from tests.concepts.image_files import draw, flag
 from tests.tiny import DIM, SIGLIP_LENGTH, tiny_clip_config, write_clip
 
 TEXTS = ["sea", "a photo of sea", "long bill", "webbed feet, a forest"]
 
 
-def by_hand(folder, pictures, texts):
+def by_hand(folder, images, texts):
     """Unit vectors with transformers alone."""
     kind = transformers.AutoConfig.from_pretrained(folder).model_type
     name = "CLIPImageProcessor" if kind == "clip" else "SiglipImageProcessor"
@@ -31,7 +31,7 @@ def by_hand(folder, pictures, texts):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": SIGLIP_LENGTH}
     with torch.no_grad():
-        images = model.get_image_features(**processor.from_pretrained(folder)(pictures, return_tensors="pt"))
+        images = model.get_image_features(**processor.from_pretrained(folder)(images, return_tensors="pt"))
         tokens = tokenizer(texts, return_tensors="pt", **padding)
         if kind != "clip":
             tokens = {"input_ids": tokens["input_ids"]}
@@ -43,12 +43,12 @@ def by_hand(folder, pictures, texts):
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_vectors_are_those_of_transformers(kind, request):
     folder = request.getfixturevalue(f"{kind}_folder")
-    pictures = [picture(seed, (20 + 7 * seed, 61 - 3 * seed)) for seed in range(6)] + [flag()]
-    images, texts = by_hand(folder, pictures, TEXTS)
+    images = [draw(seed, (20 + 7 * seed, 61 - 3 * seed)) for seed in range(6)] + [flag()]
+    images, texts = by_hand(folder, images, TEXTS)
     backbone = load_backbone(folder)
-    np.testing.assert_allclose(backbone.encode_pictures(pictures), images, atol=2e-6)
+    np.testing.assert_allclose(backbone.encode_images(images), images, atol=2e-6)
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), texts, atol=2e-6)
-    assert images.std(0).max() > 0.01  # different pictures have different vectors
+    assert images.std(0).max() > 0.01  # different images have different vectors
     assert backbone.dim == images.shape[1] == DIM
     assert backbone.encode_texts([]).shape == (0, DIM)
 
@@ -90,14 +90,14 @@ def test_older_ways_to_write_the_preprocessing_are_understood(tmp_path, clip_fol
 
 
 def test_half_precision_is_close(clip_folder):
-    pictures = [picture(seed) for seed in range(4)]
+    images = [draw(seed) for seed in range(4)]
     full = load_backbone(clip_folder)
     half = load_backbone(clip_folder, precision="bfloat16")
     assert (full.precision, half.precision) == ("float32", "bfloat16")
     assert half.identity == full.identity
-    similar = (full.encode_pictures(pictures) * half.encode_pictures(pictures)).sum(1)
+    similar = (full.encode_images(images) * half.encode_images(images)).sum(1)
     assert similar.min() > 0.99
-    assert half.encode_pictures(pictures).dtype == np.float32
+    assert half.encode_images(images).dtype == np.float32
 
 
 def offline(script: str, hub: Path) -> subprocess.CompletedProcess[str]:
@@ -167,7 +167,7 @@ def test_open_clip_is_optional(monkeypatch):
         load_backbone("open_clip:ViT-B-32")
 
 
-def test_open_clip_says_how_it_wants_its_pictures():
+def test_open_clip_says_how_it_wants_its_images():
     common = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "interpolation": "bilinear"}
     shortest = transform_of({"size": (224, 224), "resize_mode": "shortest", **common})
     assert (shortest.size, shortest.crop, shortest.resample, shortest.round_half) == (224, (224, 224), 2, True)
@@ -192,22 +192,22 @@ def test_a_checkpoint_of_which_a_part_is_missing_is_not_taken(tmp_path, clip_fol
     (folder / "model.safetensors").unlink(missing_ok=True)
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
-    pictures = [picture(1)]
-    np.testing.assert_array_equal(load_backbone(folder).encode_pictures(pictures), whole.encode_pictures(pictures))
+    images = [draw(1)]
+    np.testing.assert_array_equal(load_backbone(folder).encode_images(images), whole.encode_images(images))
     shards[0].unlink()
     with pytest.raises(cq.ChoqolateError, match="expected weights"):
         load_backbone(folder)
 
 
-def test_pictures_in_memory_of_any_kind(clip_folder):
+def test_images_in_memory_of_any_kind(clip_folder):
     backbone = load_backbone(clip_folder)
     see_through = flag().convert("RGBA")
     see_through.putalpha(0)
     white = Image.new("RGB", see_through.size, "white")
-    clear, expected = backbone.encode_pictures([see_through]), backbone.encode_pictures([white])
+    clear, expected = backbone.encode_images([see_through]), backbone.encode_images([white])
     np.testing.assert_array_equal(clear, expected)
-    assert backbone.encode_pictures([flag().convert("L"), flag().convert("P")]).shape == (2, DIM)
-    assert backbone.encode_pictures([]).shape == (0, DIM)
+    assert backbone.encode_images([flag().convert("L"), flag().convert("P")]).shape == (2, DIM)
+    assert backbone.encode_images([]).shape == (0, DIM)
 
 
 def test_the_length_of_a_vector_is_that_of_the_projection(tmp_path):
@@ -219,4 +219,4 @@ def test_the_length_of_a_vector_is_that_of_the_projection(tmp_path):
     (folder / "config.json").write_text(json.dumps(written))
     backbone = load_backbone(folder)
     assert backbone.dim == 512
-    assert backbone.encode_pictures([flag()]).shape == backbone.encode_texts(["sea"]).shape == (1, 512)
+    assert backbone.encode_images([flag()]).shape == backbone.encode_texts(["sea"]).shape == (1, 512)

@@ -13,12 +13,12 @@ import pytest
 import choqolate as cq
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import SHARD_ROWS, Embeddings, embed, write_quarantine
-from choqolate.concepts.folder import EmbeddingFolder, cache_folder
-from choqolate.concepts.images import decode
+from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
+from choqolate.concepts.preprocessing import decode
 from choqolate.concepts.store import VectorStore
+from choqolate.data.manifest import Manifest
 from choqolate.datasets import read_folder
-from choqolate.manifest import Manifest
-from tests.concepts.pictures import age, bad_files, encoded, odd_files, picture, write_album
+from tests.concepts.image_files import age, bad_files, draw, encoded, odd_files, write_album
 from tests.tiny import write_clip
 
 
@@ -31,14 +31,14 @@ class Counting:
     """A backbone that counts what it is asked to encode."""
 
     def __init__(self, backbone):
-        self._backbone, self.pictures, self.texts = backbone, 0, 0
+        self._backbone, self.images, self.texts = backbone, 0, 0
 
     def __getattr__(self, name):
         return getattr(self._backbone, name)
 
-    def encode_images(self, pixels):
-        self.pictures += len(pixels)
-        return self._backbone.encode_images(pixels)
+    def encode_pixels(self, pixels):
+        self.images += len(pixels)
+        return self._backbone.encode_pixels(pixels)
 
     def encode_texts(self, texts):
         self.texts += len(texts)
@@ -51,10 +51,10 @@ def counting(backbone):
 
 
 def by_hand(backbone, paths) -> np.ndarray:
-    return np.concatenate([backbone.encode_pictures([decode(path.read_bytes())]) for path in paths])
+    return np.concatenate([backbone.encode_images([decode(path.read_bytes())]) for path in paths])
 
 
-def test_every_picture_gets_its_vector(tmp_path, backbone):
+def test_every_image_gets_its_vector(tmp_path, backbone):
     names = write_album(tmp_path / "album", 70)
     found = embed(Manifest(tmp_path / "album", names), backbone, tmp_path / "vectors", workers=0, batch_size=16)
     assert (len(found), found.n_encoded, found.failures) == (70, 70, ())
@@ -70,7 +70,7 @@ def test_200_bad_and_odd_files_lose_nothing_that_is_readable(tmp_path, backbone)
         (album / name).write_bytes(content)
     raw = os.fsencode(album) + b"/caf\xe9.png"
     with open(raw, "wb") as file:
-        file.write(encoded(picture(77), "PNG"))
+        file.write(encoded(draw(77), "PNG"))
     os.mkfifo(album / "pipe.jpg")
     manifest = read_folder(album)
     found = embed(manifest, backbone, tmp_path / "vectors", workers=2, batch_size=16)
@@ -84,7 +84,7 @@ def test_200_bad_and_odd_files_lose_nothing_that_is_readable(tmp_path, backbone)
     assert "caf\\xe9.png" in again.manifest.paths
 
 
-def test_the_second_run_reads_no_picture(tmp_path, counting):
+def test_the_second_run_reads_no_image(tmp_path, counting):
     album, names = tmp_path / "album", write_album(tmp_path / "album", 20)
     manifest = Manifest(album, names)
     first = embed(manifest, counting, tmp_path / "vectors", workers=0)
@@ -94,19 +94,19 @@ def test_the_second_run_reads_no_picture(tmp_path, counting):
     for name in names:
         os.chmod(album / name, 0)  # changes a time, so that the files must be read again
         os.chmod(album / name, 0o644)
-    assert counting.pictures == 20
+    assert counting.images == 20
     time.sleep(2.1)
     embed(manifest, counting, tmp_path / "vectors", workers=0)
     opened = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("choqolate.concepts.images.read_content", lambda path: opened.append(path))
+        patch.setattr("choqolate.concepts.preprocessing.read_content", lambda path: opened.append(path))
         last = embed(manifest, counting, tmp_path / "vectors", workers=0)
     assert opened == []
-    assert counting.pictures == 20
+    assert counting.images == 20
     np.testing.assert_array_equal(last.vectors(), first.vectors())
 
 
-def test_renamed_and_copied_pictures_are_recognised(tmp_path, counting):
+def test_renamed_and_copied_images_are_recognised(tmp_path, counting):
     album = tmp_path / "album"
     names = write_album(album, 6)
     before = embed(Manifest(album, names), counting, tmp_path / "vectors", workers=0)
@@ -114,33 +114,33 @@ def test_renamed_and_copied_pictures_are_recognised(tmp_path, counting):
     shutil.copy(album / names[1], album / "copy.png")
     moved = album.rename(tmp_path / "elsewhere")
     after = embed(Manifest(moved, ["renamed.png", "copy.png", *names[1:]]), counting, tmp_path / "vectors", workers=0)
-    assert counting.pictures == 6
+    assert counting.images == 6
     assert after.n_encoded == 0
     np.testing.assert_array_equal(after.vectors(), before.vectors()[[0, 1, 1, 2, 3, 4, 5]])
 
 
-def test_a_changed_picture_is_not_trusted(tmp_path, counting):
+def test_a_changed_image_is_not_trusted(tmp_path, counting):
     album = tmp_path / "album"
     names = write_album(album, 3)
     manifest = Manifest(album, names)
     embed(manifest, counting, tmp_path / "vectors", workers=0)
     old = (album / names[1]).stat()
-    new = encoded(picture(99), "BMP")
+    new = encoded(draw(99), "BMP")
     (album / names[1]).write_bytes(new.ljust(old.st_size, b"\0")[: max(old.st_size, len(new))])
     os.utime(album / names[1], ns=(old.st_atime_ns, old.st_mtime_ns))  # as a careless copy leaves it
     found = embed(manifest, counting, tmp_path / "vectors", workers=0)
-    assert counting.pictures == 4
+    assert counting.images == 4
     np.testing.assert_allclose(found.vectors(), by_hand(counting, [album / name for name in names]), atol=2e-6)
 
 
-def test_equal_pictures_share_a_vector_but_keep_their_rows(tmp_path, counting):
+def test_equal_images_share_a_vector_but_keep_their_rows(tmp_path, counting):
     album = tmp_path / "album"
     album.mkdir()
     names = [f"{index}.png" for index in range(40)]
     for index, name in enumerate(names):
-        (album / name).write_bytes(encoded(picture(index % 3), "PNG"))
+        (album / name).write_bytes(encoded(draw(index % 3), "PNG"))
     found = embed(Manifest(album, names), counting, tmp_path / "vectors", workers=0, batch_size=8)
-    assert (len(found), found.n_encoded, counting.pictures) == (40, 3, 3)
+    assert (len(found), found.n_encoded, counting.images) == (40, 3, 3)
     np.testing.assert_array_equal(found.vectors()[3:6], found.vectors()[:3])
 
 
@@ -150,10 +150,10 @@ def test_a_stop_in_the_middle_keeps_what_is_done_and_ends_with_the_same_bits(tmp
     whole = embed(manifest, backbone, tmp_path / "whole", workers=0, batch_size=50)
 
     class Failing(Counting):
-        def encode_images(self, pixels):
-            if self.pictures >= SHARD_ROWS + 60:
+        def encode_pixels(self, pixels):
+            if self.images >= SHARD_ROWS + 60:
                 raise KeyboardInterrupt
-            return super().encode_images(pixels)
+            return super().encode_pixels(pixels)
 
     failing = Failing(backbone)
     with pytest.raises(KeyboardInterrupt):
@@ -162,7 +162,7 @@ def test_a_stop_in_the_middle_keeps_what_is_done_and_ends_with_the_same_bits(tmp
         Embeddings.load(tmp_path / "stopped")
     resumed = Counting(backbone)
     found = embed(manifest, resumed, tmp_path / "stopped", workers=0, batch_size=50)
-    assert resumed.pictures == len(names) - SHARD_ROWS - 100  # two batches of the second shard were written
+    assert resumed.images == len(names) - SHARD_ROWS - 100  # two batches of the second shard were written
     np.testing.assert_array_equal(found.vectors(), whole.vectors())
     assert found.digests == whole.digests
 
@@ -194,14 +194,14 @@ def test_a_damaged_shard_is_set_aside_and_made_again(tmp_path, backbone):
     np.testing.assert_array_equal(again.vectors(), whole.vectors())
 
 
-def test_stopping_at_the_first_bad_picture(tmp_path, backbone):
+def test_stopping_at_the_first_bad_image(tmp_path, backbone):
     names = write_album(tmp_path, 4)
-    (tmp_path / names[2]).write_bytes(b"no picture")
-    with pytest.raises(cq.ChoqolateError, match=rf"{names[2]} cannot be read: not a picture"):
+    (tmp_path / names[2]).write_bytes(b"no image")
+    with pytest.raises(cq.ChoqolateError, match=rf"{names[2]} cannot be read: not an image"):
         embed(Manifest(tmp_path, names), backbone, tmp_path / "v", workers=0, on_error="fail")
     with pytest.raises(cq.ChoqolateError, match=r"gone\.png cannot be read: no such file"):
         embed(Manifest(tmp_path, ["gone.png"]), backbone, tmp_path / "v", workers=0, on_error="fail")
-    with pytest.raises(cq.ChoqolateError, match="none of the 1 pictures can be read"):
+    with pytest.raises(cq.ChoqolateError, match="none of the 1 images can be read"):
         embed(Manifest(tmp_path, [names[2]]), backbone, tmp_path / "v", workers=0)
 
 
@@ -221,7 +221,7 @@ def test_without_a_folder_the_cache_is_shared(tmp_path, counting, own_cache):
     embed(Manifest(tmp_path / "album", names), counting, workers=0)
     shutil.copytree(tmp_path / "album", tmp_path / "second")
     found = embed(Manifest(tmp_path / "second", names[::-1]), counting, workers=0)
-    assert counting.pictures == 5
+    assert counting.images == 5
     assert found.folder.path.is_relative_to(own_cache)
     assert found.folder.path == cache_folder(counting)
 
@@ -275,7 +275,7 @@ def test_a_folder_that_cannot_be_read_says_why(tmp_path, content, message):
     (tmp_path / "embeddings.json").write_text(content)
     with pytest.raises(cq.ChoqolateError, match=message):
         EmbeddingFolder.open(tmp_path)
-    with pytest.raises(cq.ChoqolateError, match="embed pictures first"):
+    with pytest.raises(cq.ChoqolateError, match="embed images first"):
         Embeddings.load(tmp_path / "nothing")
 
 
@@ -294,7 +294,7 @@ def test_wrong_parameters(tmp_path, backbone):
     for wrong in ({"on_error": "cry"}, {"workers": -1}, {"batch_size": 0}, {"workers": 1.5}):
         with pytest.raises(cq.ChoqolateError, match=next(iter(wrong))):
             embed(manifest, backbone, **wrong)
-    with pytest.raises(cq.ChoqolateError, match="at least one picture"):
+    with pytest.raises(cq.ChoqolateError, match="at least one image"):
         embed(Manifest(tmp_path, []), backbone)
 
 
@@ -315,7 +315,7 @@ def test_folders_that_change_places_are_noticed(tmp_path, counting):
         for side in ("a", "b"):
             path = tmp_path / "album" / side / f"{index}.bmp"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(encoded(picture(index + 100 * (side == "b"), (8, 8)), "BMP"))
+            path.write_bytes(encoded(draw(index + 100 * (side == "b"), (8, 8)), "BMP"))
     time.sleep(2.1)
     manifest = read_folder(tmp_path / "album")
     before = embed(manifest, counting, tmp_path / "vectors", workers=0)
@@ -325,7 +325,7 @@ def test_folders_that_change_places_are_noticed(tmp_path, counting):
     (album / "c").rename(album / "b")
     after = embed(manifest, counting, tmp_path / "vectors", workers=0)
     assert after.digests == before.digests[20:] + before.digests[:20]
-    assert counting.pictures == 40
+    assert counting.images == 40
 
 
 def test_a_folder_can_be_begun_by_two_at_a_time_or_by_one_that_was_killed(tmp_path, backbone):
@@ -362,14 +362,14 @@ def test_a_shard_of_another_length_is_set_aside(tmp_path, backbone):
     assert found.vectors().shape == (2, 16)
 
 
-def test_the_folder_of_the_pictures_is_known_from_everywhere(tmp_path, backbone, monkeypatch):
+def test_the_folder_of_the_images_is_known_from_everywhere(tmp_path, backbone, monkeypatch):
     write_album(tmp_path / "album", 2)
     monkeypatch.chdir(tmp_path)
     embed("album", backbone, "vectors", workers=0)
     monkeypatch.chdir(tmp_path.parent)
     found = Embeddings.load(tmp_path / "vectors")
     assert all(os.path.exists(file) for file in found.manifest.files())
-    assert repr(found).startswith("Embeddings(2 pictures by ")
+    assert repr(found).startswith("Embeddings(2 images by ")
 
 
 def test_names_that_are_spelled_out_alike_stay_apart(tmp_path, backbone):
@@ -377,7 +377,7 @@ def test_names_that_are_spelled_out_alike_stay_apart(tmp_path, backbone):
     os.mkdir(album)
     for seed, name in enumerate([b"caf\xe9.png", b"caf\\xe9.png"]):
         with open(album + b"/" + name, "wb") as file:
-            file.write(encoded(picture(seed), "PNG"))
+            file.write(encoded(draw(seed), "PNG"))
     embed(tmp_path / "album", backbone, tmp_path / "vectors", workers=0)
     assert len(Embeddings.load(tmp_path / "vectors")) == 2
 
@@ -387,5 +387,5 @@ def test_an_encoder_that_gives_another_length_than_it_says(tmp_path, backbone):
         dim = 12
 
     wrong = Wrong(backbone._checkpoint)
-    with pytest.raises(cq.ChoqolateError, match="expected vectors of 12 numbers for pictures"):
+    with pytest.raises(cq.ChoqolateError, match="expected vectors of 12 numbers for images"):
         embed(Manifest(tmp_path, write_album(tmp_path, 2)), wrong, workers=0)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from choqolate.concepts.embedding import SHARD_ROWS, Embeddings
-from tests.concepts.pictures import write_album
+from tests.concepts.image_files import write_album
 
-N_PICTURES = 9 * SHARD_ROWS + 100
+N_IMAGES = 9 * SHARD_ROWS + 100
 
 
 def start(album, output, clip_folder) -> subprocess.Popen[bytes]:
@@ -51,7 +51,7 @@ def rows_in_shards(folder) -> list[bytes]:
 
 def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tmp_path, clip_folder):
     album, chance = tmp_path / "album", random.Random(0)
-    write_album(album, N_PICTURES)
+    write_album(album, N_IMAGES)
     assert start(album, tmp_path / "whole", clip_folder).wait(120) == 0
     images = tmp_path / "killed" / "images"
     process = start(album, tmp_path / "killed", clip_folder)
@@ -60,7 +60,7 @@ def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tm
     process.wait()
     done = [len(rows_in_shards(images))]
     for _ in range(3):
-        if done[-1] == N_PICTURES:  # the machine was so busy that a kill came late
+        if done[-1] == N_IMAGES:  # the machine was so busy that a kill came late
             break
         process = start(album, tmp_path / "killed", clip_folder)
         assert comes_true(lambda: len(shard_names(images)) * SHARD_ROWS > done[-1], while_running=process)
@@ -72,7 +72,7 @@ def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tm
         assert len(set(rows)) == len(rows), "a row was written twice"
         assert len(rows) > done[-1], "what was finished is lost"
         done.append(len(rows))
-    assert 0 < done[1] < N_PICTURES
+    assert 0 < done[1] < N_IMAGES
     assert start(album, tmp_path / "killed", clip_folder).wait(120) == 0
     whole, killed = (Embeddings.load(tmp_path / name) for name in ("whole", "killed"))
     assert killed.digests == whole.digests

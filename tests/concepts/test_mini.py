@@ -29,7 +29,7 @@ def mini() -> MiniBackbone:
 def unseen(mini):
     """Scenes that the encoder was not trained on, place independent of class, and their vectors."""
     scenes = sample_scenes(1_500, agreement=0.5, seed=SEED)
-    return scenes, mini.encode_images(draw_pixels(scenes, 64, workers=1))
+    return scenes, mini.encode_pixels(draw_pixels(scenes, 64, workers=1))
 
 
 def test_every_concept_of_the_vocabulary_is_seen(mini, unseen):
@@ -65,14 +65,14 @@ def test_the_place_does_not_tell_the_class_in_the_scores_of_the_bird(mini, unsee
         assert gap.max() < 0.5
 
 
-def test_files_and_pictures_in_memory_are_encoded_alike(mini, tmp_path):
+def test_files_and_images_in_memory_are_encoded_alike(mini, tmp_path):
     scenes = sample_scenes(4, agreement=0.5, seed=SEED)
-    pictures = [draw_scene(scenes.scene(row), scenes.seeds[row]) for row in range(4)]
-    for row, picture in enumerate(pictures):
-        picture.save(tmp_path / f"{row}.png")
+    images = [draw_scene(scenes.scene(row), scenes.seeds[row]) for row in range(4)]
+    for row, image in enumerate(images):
+        image.save(tmp_path / f"{row}.png")
     encoded = cq.embed(tmp_path, mini, tmp_path / "embeddings")
-    assert np.allclose(encoded.vectors(), mini.encode_pictures(pictures), atol=1e-6)
-    assert mini.encode_pictures([Image.new("L", (300, 200), 90)]).shape == (1, mini.dim)
+    assert np.allclose(encoded.vectors(), mini.encode_images(images), atol=1e-6)
+    assert mini.encode_images([Image.new("L", (300, 200), 90)]).shape == (1, mini.dim)
 
 
 def test_a_folder_of_its_vectors_finds_it_again_by_name(mini, tmp_path):

@@ -11,7 +11,7 @@ import transformers
 from PIL import Image
 
 import choqolate as cq
-from tests.concepts.pictures import write_album
+from tests.concepts.image_files import write_album
 from tests.concepts.test_embedding import Counting
 from tests.tiny import SIGLIP_LENGTH, write_clip
 
@@ -56,7 +56,7 @@ def backbone(clip_folder):
 
 @pytest.fixture(scope="module")
 def album(tmp_path_factory):
-    """Forty pictures that no test changes."""
+    """Forty images that no test changes."""
     folder = tmp_path_factory.mktemp("scoring") / "album"
     return cq.Manifest(folder, write_album(folder, 40))
 
@@ -87,7 +87,7 @@ def test_scores_are_those_of_transformers(kind, templates, request, tmp_path, al
     assert table.concepts == ("sea", "webbed feet", "long bill", "forest")
     assert table.scores.shape == (12, 4)
     np.testing.assert_allclose(table.scores, expected, atol=1e-5)
-    assert expected.std(axis=0).min() > 0.01  # far more than the tolerance: pictures differ,
+    assert expected.std(axis=0).min() > 0.01  # far more than the tolerance: images differ,
     assert np.abs(np.diff(expected, axis=1)).mean(axis=0).min() > 0.01  # and so do concepts
     assert np.abs(table.scores).max() <= 1 + 1e-6
 
@@ -113,7 +113,7 @@ def test_only_new_texts_are_encoded(vectors, backbone):
     assert counting.texts == 4
     cq.score(again, cq.Vocabulary.parse(["long bill", "sea"], templates=["{}", "a {}"]), counting)
     assert counting.texts == 6
-    assert counting.pictures == 0
+    assert counting.images == 0
 
 
 def test_known_texts_are_not_mixed_up(vectors, backbone):
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_was_replaced_is_noticed(tmp_path, clip_folder, album)
         cq.score(cq.Embeddings.load(tmp_path / "vectors"), WORDS)
 
 
-def test_the_backbone_must_be_the_one_of_the_pictures(tmp_path, vectors, backbone, siglip_folder):
+def test_the_backbone_must_be_the_one_of_the_images(tmp_path, vectors, backbone, siglip_folder):
     siglip = cq.load_backbone(siglip_folder)
     assert siglip.dim == backbone.dim  # the product could be computed, and would mean nothing
     other = cq.load_backbone(write_clip(tmp_path / "other", seed=3))
@@ -176,11 +176,11 @@ def test_texts_that_are_too_long_are_not_cut(vectors, backbone):
 
 @pytest.fixture
 def described(tmp_path, album, backbone):
-    """Rows with everything that can be known of them; one of the pictures cannot be read."""
+    """Rows with everything that can be known of them; one of the images cannot be read."""
     folder = tmp_path / "described"
     names = write_album(folder, 6)
     shutil.copy(folder / names[0], folder / "copy.png")
-    (folder / names[3]).write_bytes(b"no picture")
+    (folder / names[3]).write_bytes(b"no image")
     manifest = cq.Manifest(
         folder,
         [*names, "copy.png"],
@@ -193,7 +193,7 @@ def described(tmp_path, album, backbone):
     return cq.embed(manifest, backbone, tmp_path / "described vectors", workers=0)
 
 
-def test_what_is_known_of_the_pictures_arrives_in_the_table(tmp_path, described, backbone, clip_folder):
+def test_what_is_known_of_the_images_arrives_in_the_table(tmp_path, described, backbone, clip_folder):
     words = dataclasses.replace(WORDS, templates=TEMPLATES)
     for embeddings in (described, cq.Embeddings.load(tmp_path / "described vectors")):
         table = cq.score(embeddings, words, backbone)
@@ -212,12 +212,12 @@ def test_what_is_known_of_the_pictures_arrives_in_the_table(tmp_path, described,
         json.dumps(found)
 
 
-def test_rows_stand_by_their_pictures(described, backbone):
-    """A picture that could not be read shifts nothing, and copies of a picture have equal scores."""
+def test_rows_stand_by_their_images(described, backbone):
+    """An image that could not be read shifts nothing, and copies of an image have equal scores."""
     table = cq.score(described, WORDS, backbone)
     for row, path in enumerate(described.manifest.files()):
         with Image.open(path) as image:
-            vector = backbone.encode_pictures([image.convert("RGB")])
+            vector = backbone.encode_images([image.convert("RGB")])
         expected = vector @ WORDS.combine(lambda prompt: backbone.encode_texts([prompt])[0]).T
         np.testing.assert_allclose(table.scores[[row]], expected, atol=1e-5)
     np.testing.assert_array_equal(table.scores[0], table.scores[-1])
@@ -277,7 +277,7 @@ def test_the_range_of_the_scores_is_that_of_the_training_rows(tmp_path, album, v
         np.testing.assert_allclose(found.predict_proba(test.frame), model.predict_proba(test.frame), atol=1e-6)
 
 
-def test_pictures_for_testing_do_not_change_the_model(album, vectors, backbone):
+def test_images_for_testing_do_not_change_the_model(album, vectors, backbone):
     words = cq.Vocabulary.parse(["sea", "forest", "long bill"])
     rows = dataclasses.replace(
         album,

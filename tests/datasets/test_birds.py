@@ -115,7 +115,7 @@ def test_kinds_are_complete_and_of_one_class_each():
     ("attribute", "value"), [(name, value) for name, values in ATTRIBUTES.items() for value in values[1:]]
 )
 def test_every_attribute_shows(attribute, value):
-    """Changing one attribute of a scene changes the picture, and enough to be seen at 64 pixels."""
+    """Changing one attribute of a scene changes the image, and enough to be seen at 64 pixels."""
     for seed in range(3):
         before = draw_scene(PLAIN, seed).resize((64, 64))
         after = draw_scene(PLAIN | {attribute: value}, seed).resize((64, 64))
@@ -123,7 +123,7 @@ def test_every_attribute_shows(attribute, value):
         assert (change > 40).sum() >= 10
 
 
-def test_the_bird_is_whole_inside_the_picture():
+def test_the_bird_is_whole_inside_the_image():
     """A large bird with everything long: its outline touches no edge."""
     tall = PLAIN | {"size": "large", "neck": "long", "legs": "long", "tail": "long", "bill": "long", "crest": "crested"}
     for seed in range(5):
@@ -137,17 +137,17 @@ def test_the_bird_is_whole_inside_the_picture():
 
 def test_edges_are_smooth():
     """A white bird before a dark forest: between both there are levels of neither."""
-    picture = pixels(PLAIN | {"colour": "white", "place": "forest", "size": "large"}, size=96)
-    brightness = picture.mean(axis=2)
+    image = pixels(PLAIN | {"colour": "white", "place": "forest", "size": "large"}, size=96)
+    brightness = image.mean(axis=2)
     assert ((brightness > 130) & (brightness < 220)).sum() > 100
 
 
-def test_same_seed_same_picture_and_another_seed_another_one():
+def test_same_seed_same_image_and_another_seed_another_one():
     assert (pixels(PLAIN, 1) == pixels(PLAIN, 1)).all()
     assert (pixels(PLAIN, 1) != pixels(PLAIN, 2)).any()
 
 
-def test_a_smaller_picture_shows_the_same_scene():
+def test_a_smaller_image_shows_the_same_scene():
     large = draw_scene(PLAIN, 1, 192).resize((24, 24), Image.Resampling.BOX)
     small = draw_scene(PLAIN, 1, 96).resize((24, 24), Image.Resampling.BOX)
     assert np.abs(np.asarray(large, float) - np.asarray(small, float)).mean() < 6
@@ -161,8 +161,8 @@ def test_rendered_folder_is_read_as_a_data_set_and_as_a_table(drawn):
     assert Counter(rows.groups[rows.split == "train"])["waterbird on land"] == 3
     assert Counter(rows.groups[rows.split == "test"]) == dict.fromkeys(GROUPS, 15)
     for path, file in zip(rows.paths, rows.files(), strict=True):
-        with Image.open(file) as picture:
-            assert (picture.size, picture.mode, picture.format) == ((96, 96), "RGB", "JPEG"), path
+        with Image.open(file) as image:
+            assert (image.size, image.mode, image.format) == ((96, 96), "RGB", "JPEG"), path
     again = read_dataset("birds", folder.parent)
     assert again.paths.tolist() == rows.paths.tolist()
     table = read_source(folder / "birds.csv")
@@ -189,9 +189,9 @@ def test_ground_truth_is_that_of_the_scenes(drawn):
 
 
 def brightness(file: str) -> float:
-    """Of the middle of a picture."""
-    with Image.open(file) as picture:
-        return np.asarray(picture)[40:70, 30:66].mean()
+    """Of the middle of an image."""
+    with Image.open(file) as image:
+        return np.asarray(image)[40:70, 30:66].mean()
 
 
 def test_a_folder_depends_on_the_seed_alone(drawn, tmp_path):
@@ -237,10 +237,10 @@ def test_a_link_to_a_folder_is_followed(tmp_path):
 
 
 def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
-    """The folder has its name only when all pictures are in it; the next run starts anew."""
+    """The folder has its name only when all images are in it; the next run starts anew."""
     code = (
         "import os, sys, choqolate.datasets.birds.dataset as d\n"
-        "d.write_bytes = lambda *_: os._exit(9)\n"  # the power goes after the pictures, before the index
+        "d.write_bytes = lambda *_: os._exit(9)\n"  # the power goes after the images, before the index
         "d.render_birds(sys.argv[1], 40)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "images")], check=False)
@@ -255,13 +255,13 @@ def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_pictures": 3}, "expected n_pictures to be a whole number of at least 40, got 3"),
-        ({"n_pictures": 40, "agreement": 1.2}, "expected agreement to be a share between 0 and 1, got 1.2"),
-        ({"n_pictures": 40, "parts": ("train", "tests")}, "tests"),
-        ({"n_pictures": 40, "seed": -1}, "seed"),
-        ({"n_pictures": 40, "parts": ()}, "expected at least one of train, val and test"),
-        ({"n_pictures": 40, "agreement": "much"}, "expected agreement to be a number"),
-        ({"n_pictures": 40, "workers": 0}, "expected workers to be a whole number of at least 1"),
+        ({"n_images": 3}, "expected n_images to be a whole number of at least 40, got 3"),
+        ({"n_images": 40, "agreement": 1.2}, "expected agreement to be a share between 0 and 1, got 1.2"),
+        ({"n_images": 40, "parts": ("train", "tests")}, "tests"),
+        ({"n_images": 40, "seed": -1}, "seed"),
+        ({"n_images": 40, "parts": ()}, "expected at least one of train, val and test"),
+        ({"n_images": 40, "agreement": "much"}, "expected agreement to be a number"),
+        ({"n_images": 40, "workers": 0}, "expected workers to be a whole number of at least 1"),
     ],
 )
 def test_arguments_are_checked_before_anything_is_drawn(tmp_path, arguments, message):

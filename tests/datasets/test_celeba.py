@@ -124,10 +124,10 @@ def test_rows_in_one_file_only(tmp_path):
     found = read_dataset("celeba", tmp_path)
     assert found.paths.tolist() == [f"img_align_celeba/{name}" for name, *_ in rows[2:7]]
     assert found.notes == (
-        "list_attr_celeba.txt announces 202599 pictures and has 7",
-        "2 of 7 pictures stand in list_attr_celeba.txt only: left out",
-        "3 of 8 pictures stand in list_eval_partition.txt only: left out",
-        "no folder img_align_celeba was found: the pictures are expected there",
+        "list_attr_celeba.txt announces 202599 images and has 7",
+        "2 of 7 images stand in list_attr_celeba.txt only: left out",
+        "3 of 8 images stand in list_eval_partition.txt only: left out",
+        "no folder img_align_celeba was found: the images are expected there",
     )
     write(tmp_path / "list_eval_partition.txt", celeba_partition(rows[7:]))
     with pytest.raises(ChoqolateError, match="they have none in common"):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from choqolate.data.manifest import Manifest
 from choqolate.datasets import CopyCheck, check_copy
-from choqolate.manifest import Manifest
 from tests.datasets.layouts import touch
 
 
@@ -12,7 +12,7 @@ def test_a_complete_copy(tmp_path):
     found = check_copy(Manifest(tmp_path, ["a.jpg", "sub/b.jpg"]))
     assert found == CopyCheck(2, 0, ())
     assert found.complete
-    assert str(found) == "all 2 pictures are there"
+    assert str(found) == "all 2 images are there"
 
 
 @pytest.mark.parametrize("limit", [0, 2, 10])

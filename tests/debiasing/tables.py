@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from choqolate.concepts.scores import ConceptScores
-from choqolate.evaluation import fit_scores_runs
-from tests.data import CONCEPTS, bird_scores
+from choqolate.analysis.evaluation import fit_scores_runs
+from choqolate.data.scores import ConceptScores
+from tests.small_tables import CONCEPTS, bird_scores
 
 SPURIOUS = ("sea", "forest")
 PARAMETERS = dict(n_nodes=5, epochs=30, temperature=0.05, dtype="float64", device="cpu")

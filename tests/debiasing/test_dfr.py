@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import choqolate as cq
-from choqolate.concepts.scores import ConceptScores
+from choqolate.analysis.evaluation import inputs
+from choqolate.data.scores import ConceptScores
 from choqolate.debiasing import LinearHead, dfr
 from choqolate.debiasing.dfr import _L1, STRENGTHS, choose_strength, halves, standardisation
-from choqolate.debiasing.groups import balanced_rows
-from choqolate.evaluation import inputs
+from choqolate.debiasing.group_rows import balanced_rows
 from choqolate.metrics import worst_group_accuracy
-from tests.data import bird_scores
 from tests.debiasing.tables import biased_table, trained
+from tests.small_tables import bird_scores
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate.analysis.evaluation import inputs
 from choqolate.debiasing import group_dro
 from choqolate.debiasing.group_dro import update_group_weights
-from choqolate.debiasing.groups import GroupedRows, balanced_batches
-from choqolate.evaluation import inputs
+from choqolate.debiasing.group_rows import GroupedRows, balanced_batches
 from tests.debiasing.tables import PARAMETERS, biased_table, trained
 
 ONE = dict(learning_rates=[0.05], weight_decays=[0.3])

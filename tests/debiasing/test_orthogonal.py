@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import choqolate as cq
+from choqolate.analysis.evaluation import fit_scores
 from choqolate.debiasing import (
     calibrated_projection,
     calibration_prompts,
@@ -19,8 +20,7 @@ from choqolate.debiasing import (
     text_projection,
 )
 from choqolate.debiasing.orthogonal import part_of, project, vocabulary_of
-from choqolate.evaluation import fit_scores
-from tests.concepts.pictures import write_album
+from tests.concepts.image_files import write_album
 from tests.debiasing.tables import PARAMETERS, biased_table, trained
 
 D = 6
@@ -211,9 +211,9 @@ def test_calibrated_projection_of_words(embeddings, backbone):
 
 def test_embeddings_are_needed(embeddings, backbone, projection):
     table = cq.score(embeddings, WORDS, backbone)
-    with pytest.raises(cq.ChoqolateError, match=r"embeddings of the pictures, got none.*choqolate.embed"):
+    with pytest.raises(cq.ChoqolateError, match=r"embeddings of the images, got none.*choqolate.embed"):
         project_scores(None, table, projection)
-    with pytest.raises(cq.ChoqolateError, match="embeddings of the pictures, got none"):
+    with pytest.raises(cq.ChoqolateError, match="embeddings of the images, got none"):
         text_projection(None, WORDS)
     with pytest.raises(cq.ChoqolateError, match="by path 30 have none"):
         project_scores(embeddings, replace(table, paths=None), projection, backbone)

@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.test_cli_data import choqolate, put
 
 from choqolate import ChoqolateError, ConceptScores
-from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, paper, reproduce
-from choqolate.experiments.components import parameters
-from choqolate.experiments.reproduction import check_folder
-from choqolate.experiments.sources import birds_source, first_classes, paper_sources, table_source
-from choqolate.experiments.tasks import Training
-from tests.data import CONCEPTS, bird_scores
-from tests.test_cli_data import choqolate, put
+from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, reproduce
+from choqolate.experiments.engine.reproduction import check_folder
+from choqolate.experiments.engine.sources import birds_source, first_classes, paper_sources, table_source
+from choqolate.experiments.engine.tasks import Training
+from choqolate.experiments.paper import published as paper
+from choqolate.experiments.paper.components import parameters
+from tests.small_tables import CONCEPTS, bird_scores
 from tests.tiny import write_clip
 
 SHORT = Settings(parameters={"n_nodes": 8, "epochs": 3}, quick=True)
@@ -261,7 +262,7 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
     table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
     assert math.isnan(table.loc["Ortho-Proj", "own: Accuracy mean"])
     assert 0 <= table.loc["CHOQ-PCR", "own: Worst group mean"] <= 1
-    assert said.out.count("needs the embeddings of the pictures") == 1
+    assert said.out.count("needs the embeddings of the images") == 1
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def test_scores_of_a_copy_are_made_anew_when_its_labels_change(tmp_path, monkeyp
     (root / "val2017").mkdir(parents=True)
     for row in range(6):
         put(root / "val2017" / f"{row}.jpg", row)
-    monkeypatch.setattr("choqolate.experiments.sources.DEFAULT_BACKBONE", str(write_clip(tmp_path / "clip")))
+    monkeypatch.setattr("choqolate.experiments.engine.sources.DEFAULT_BACKBONE", str(write_clip(tmp_path / "clip")))
 
     def place(classes):
         lines = [f"val2017/{row}.jpg,{name},{'test' if row % 3 == 0 else 'train'}" for row, name in enumerate(classes)]

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from choqolate.datasets import DATASETS
-from choqolate.experiments import paper
+from choqolate.experiments.paper import published as paper
 
 DATA = ("cats-dogs-cars", "monumai", "coco", "cub")
 METHODS = ("choqolate", "pcbm", "pscbm", "sparse-autoencoder", "slr-avd")

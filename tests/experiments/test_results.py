@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choqolate.errors import ChoqolateError
-from choqolate.experiments.results import Read, Results, Run
+from choqolate.experiments.engine.results import Read, Results, Run
 
 
 def run(seed=0, accuracy=0.5, **config):

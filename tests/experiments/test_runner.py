@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from choqolate import ChoqolateError, ChoqolateWarning, ConceptScores
-from choqolate.experiments.results import Results, Run
-from choqolate.experiments.runner import Batch, pending, run_tasks
-from choqolate.experiments.tasks import Done
-from tests.data import bird_scores
+from choqolate.experiments.engine.results import Results, Run
+from choqolate.experiments.engine.runner import Batch, pending, run_tasks
+from choqolate.experiments.engine.tasks import Done
+from tests.small_tables import bird_scores
 
 
 @dataclass(frozen=True)

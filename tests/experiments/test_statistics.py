@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
-from choqolate.experiments.statistics import Comparison, compare, mann_whitney, relative_median_distance, show_p
+from choqolate.experiments.engine.statistics import Comparison, compare, mann_whitney, relative_median_distance, show_p
 
 
 def u_statistic(x, y):

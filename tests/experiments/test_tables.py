@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choqolate.errors import ChoqolateError
-from choqolate.experiments import paper
-from choqolate.experiments.markup import CHECK
-from choqolate.experiments.tables import Cell, Column, Row, Table
+from choqolate.experiments.engine.markup import CHECK
+from choqolate.experiments.engine.tables import Cell, Column, Row, Table
+from choqolate.experiments.paper import published as paper
 
 NAN = math.nan
 ACCURACY = Column("accuracy", percent=True, higher_is_better=True)

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 
 from choqolate import ChoqolateError, ConceptScores, metrics
 from choqolate.baselines import SLRAVD
-from choqolate.experiments.measures import measuring
-from choqolate.experiments.methods import METHODS, find_method
-from choqolate.experiments.tuning import SEEDS, TOLERANCE, Tried, _ranked, tune, validation_split
-from tests.data import CONCEPTS, bird_scores
+from choqolate.experiments.engine.measures import measuring
+from choqolate.experiments.engine.methods import METHODS, find_method
+from choqolate.experiments.engine.tuning import SEEDS, TOLERANCE, Tried, _ranked, tune, validation_split
+from tests.small_tables import CONCEPTS, bird_scores
 
 SHORT = {"n_nodes": 3, "epochs": 8}
 

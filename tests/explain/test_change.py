@@ -7,7 +7,7 @@ import pytest
 
 import choqolate as cq
 from choqolate.explain import explain_change, explain_local_change
-from tests.data import CONCEPTS, FORMS, bird_scores
+from tests.small_tables import CONCEPTS, FORMS, bird_scores
 
 MODES = ["rescale", "canonical", "impute"]
 SOME = ("pairwise", "factored", "one layer", "bipolar")
@@ -123,7 +123,7 @@ def test_nothing_removed_is_no_change(clf, birds):
     assert not local.class_scores.any()
 
 
-# ---------------------------------------------------------------- of pictures
+# ---------------------------------------------------------------- of images
 
 
 @pytest.mark.parametrize("baseline", ["zero", "mean"])
@@ -161,7 +161,7 @@ def test_recalibration_alone_changes_scores_and_predictions(clf, birds):
     assert not explain_change(plain, shifted).moved.any()
 
 
-def test_one_picture(clf, birds):
+def test_one_image(clf, birds):
     X, _, _ = birds
     edited = clf.remove_concepts(["sea", "forest"])
     index = int(np.flatnonzero(clf.predict(X) != edited.predict(X))[0])

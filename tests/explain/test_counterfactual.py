@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import choqolate as cq
 from choqolate.explain import Counterfactual, counterfactual, find_counterfactual
 from choqolate.integral.layer import raw_shapes
-from tests.data import FORMS, bird_scores
+from tests.small_tables import FORMS, bird_scores
 
 MODES = ["rescale", "canonical", "impute"]
 EARLIER = {
@@ -39,14 +39,14 @@ def trained(birds):
 
 
 def some_rows(clf, X, n_rows: int = 5):
-    """Pictures from those nearest to the decision to those farthest from it."""
+    """Images from those nearest to the decision to those farthest from it."""
     scores = np.sort(clf.class_scores(X), axis=1)
     order = np.argsort(scores[:, -1] - scores[:, -2])
     return X.iloc[order[np.linspace(0, len(X) - 1, n_rows).astype(int)]]
 
 
 def lead_of(scores: np.ndarray, before: int, target: int | None) -> float:
-    """How far a picture is from another class, or from the target: above zero it stays where it is."""
+    """How far an image is from another class, or from the target: above zero it stays where it is."""
     if target is None:
         return scores[before] - np.delete(scores, before).max()
     return np.delete(scores, target).max() - scores[target]
@@ -65,7 +65,7 @@ def scores_without(clf, X, mode: str, sizes) -> dict[frozenset, np.ndarray]:
 
 
 def assert_as_by_removal(found: Counterfactual, leads: dict[frozenset, float], labels, scores, most: int) -> None:
-    """``leads`` and ``scores`` are those of one picture without every set of concepts."""
+    """``leads`` and ``scores`` are those of one image without every set of concepts."""
     by_size = {
         size: min((lead for s, lead in leads.items() if len(s) == size), default=math.inf)
         for size in range(1, most + 1)
@@ -170,7 +170,7 @@ def means_model(n_concepts: int, members: set[int], of_other: int):
 
 
 def hard_model():
-    """A model and a picture whose class loses its lead when the five high ones of its six concepts are gone."""
+    """A model and an image whose class loses its lead when the five high ones of its six concepts are gone."""
     return means_model(7, set(range(6)), 6), np.array([0.9, 0.9, 0.9, 0.9, 0.9, 0.2, 0.5])
 
 
@@ -341,7 +341,7 @@ def test_mistakes_are_named(trained, birds):
     said = clf.predict(X[:1])[0]
     other = next(label for label in clf.classes_ if label != said)
     for call, message in [
-        (lambda: find_counterfactual(clf, X[:2]), "the scores of one picture, got 2 rows"),
+        (lambda: find_counterfactual(clf, X[:2]), "the scores of one image, got 2 rows"),
         (lambda: find_counterfactual(clf, X[:1], target="eagle"), f"the other classes '{other}', got 'eagle'"),
         (lambda: find_counterfactual(clf, X[:1], target=said), f"the other classes '{other}', got"),
         (lambda: find_counterfactual(clf, X[:1], mode="erase"), "one of rescale, canonical, impute, got 'erase'"),
@@ -363,7 +363,7 @@ def additive_model(weights, X):
 
 
 def test_freezing_every_concept_is_no_answer():
-    """Only with all three at their mean the picture changes sides, and a model without concepts is an error."""
+    """Only with all three at their mean the image changes sides, and a model without concepts is an error."""
     X = np.array([[0, 0, 0], [1, 1, 1], [0.2, 0.2, 0.7], [0.4, 0.4, 0.3]])
     clf, x = additive_model([[0.45, 0.45, 0.1], [0.1, 0.1, 0.8]], X), [[0.8, 0.8, 0.2]]
     found = find_counterfactual(clf, x, mode="impute")

@@ -15,7 +15,7 @@ import torch
 import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Attribution
-from tests.data import CONCEPTS, FORMS, bird_scores
+from tests.small_tables import CONCEPTS, FORMS, bird_scores
 
 EDITS = {
     "as trained": lambda clf, X: clf,
@@ -175,7 +175,7 @@ def test_of_linear_layers_everything_is_a_product(birds, edited, baseline):
         assert_sums(attribution)
 
 
-def test_a_thousand_pictures_and_many_concepts_at_once():
+def test_a_thousand_images_and_many_concepts_at_once():
     rng = np.random.default_rng(0)
     X, y = rng.random((1000, 226)), rng.integers(0, 2, 1000)
     clf = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X[:100], y[:100])
@@ -296,7 +296,7 @@ def test_what_is_removed_contributes_nothing(trained, birds):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_mean_picture_against_the_mean(trained, birds, form):
+def test_the_mean_image_against_the_mean(trained, birds, form):
     X, _, _ = birds
     for edit in ("as trained", "frozen"):
         clf = EDITS[edit](trained[form], X)
@@ -307,7 +307,7 @@ def test_the_mean_picture_against_the_mean(trained, birds, form):
         np.testing.assert_allclose(why.concept_to_class, 0, **close)
 
 
-def test_the_darkest_picture_against_zero(trained):
+def test_the_darkest_image_against_zero(trained):
     why = trained["pairwise"].explain(unscaled(trained["pairwise"], np.zeros(6)))
     assert (why.concept_to_class == 0).all()
     assert why.for_class().leading() == why.for_node(1).leading() == []

@@ -14,7 +14,7 @@ import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Interaction, explain_model, name_nodes
 from choqolate.integral.layer import raw_shapes
-from tests.data import CONCEPTS, bird_scores
+from tests.small_tables import CONCEPTS, bird_scores
 
 MANY = 150  # more than twice the concepts whose pairs are looked at first
 

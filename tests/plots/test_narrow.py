@@ -62,9 +62,9 @@ def drawings():
     return {
         "waterfall": lambda ax: plots.waterfall(why.contrast(), 1, ax),
         "waterfall of nodes": lambda ax: plots.waterfall(why.contrast(by="nodes"), 1, ax),
-        "waterfall with picture": lambda ax: plots.waterfall(why.contrast(), 1, ax, image=IMAGE),
+        "waterfall with image": lambda ax: plots.waterfall(why.contrast(), 1, ax, image=IMAGE),
         "change": lambda ax: plots.waterfall_change(change, 0, ax),
-        "change with picture": lambda ax: plots.waterfall_change(change, 0, ax, image=IMAGE),
+        "change with image": lambda ax: plots.waterfall_change(change, 0, ax, image=IMAGE),
         "word cloud": lambda ax: plots.word_cloud(whole, 0, ax),
         "word clouds": lambda ax: plots.word_clouds(whole, ax, colour="kind"),
         "word clouds before and after": lambda ax: plots.word_clouds_change(
@@ -84,9 +84,9 @@ def drawings():
 FIGURES = [
     "waterfall",
     "waterfall of nodes",
-    "waterfall with picture",
+    "waterfall with image",
     "change",
-    "change with picture",
+    "change with image",
     "word cloud",
     "word clouds",
     "word clouds before and after",

@@ -17,10 +17,10 @@ from choqolate import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Interaction, ModelExplanation, explain_model, name_nodes
 from choqolate.plots.bars import attribution_bars
-from choqolate.plots.flow import class_flow
-from choqolate.plots.graph import interaction_graph
+from choqolate.plots.flows import class_flow
+from choqolate.plots.interaction_graphs import interaction_graph
 from choqolate.plots.style import MAIN, OTHER, SOFT
-from tests.data import bird_scores
+from tests.small_tables import bird_scores
 
 ODD = ("a 'quoted' \"name\"", "<b>angle</b>", "$5 to $10", r"$\frac", "🦆 duck", "אווז", "بطة", "x" * 200, "two\nlines")
 DRAW = {
@@ -120,13 +120,13 @@ def test_odd_names_stay_text(draw):
 
 @pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
 def test_the_same_model_is_drawn_the_same(draw):
-    def picture():
+    def image():
         ax = draw(random_model())
         return [(text.get_text(), text.get_position()) for text in texts_of(ax)], [
             p.get_path().vertices.tolist() for p in ax.patches
         ]
 
-    assert picture() == picture()
+    assert image() == image()
 
 
 @pytest.mark.parametrize("node", [8, -1, 0.5, None])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from choqolate.baselines.bottleneck import Bottleneck, check_alike, train_together
-from choqolate.estimator import check_seeds
+from choqolate.estimators.bottleneck import Bottleneck, check_alike, train_together
+from choqolate.estimators.concept_estimator import check_seeds
 
 
 class LinearBottleneck(Bottleneck):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from choqolate.baselines.bottleneck import Bottleneck
+from choqolate.estimators.bottleneck import Bottleneck
 
 
 class PCBM(Bottleneck):
@@ -15,7 +15,7 @@ class PCBM(Bottleneck):
     Intercepts are not penalised. With ``n_nodes=None`` this is the authors' sparse linear classifier, and its optimum
     is that of scikit-learn's ``LogisticRegression`` with C = 1 / (n λ). The layer of nodes is an adaptation, so that
     methods are compared at the same width: the penalty covers both layers. Weights become exactly zero, see
-    :class:`~choqolate.baselines.descent.ProximalAdam`.
+    :class:`~choqolate.estimators.descent.ProximalAdam`.
 
     Args:
         penalty: λ; the authors use 1e-5, on CUB 2e-4.

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from choqolate.baselines.bottleneck import Bottleneck
-from choqolate.baselines.descent import Classification, Objective, Training, apply_layer, as_arrays, draw_layers
+from choqolate._util.checks import check_number
 from choqolate.baselines.selection import Selection, concept_labels, select_concepts
-from choqolate.validation import check_number
+from choqolate.estimators.bottleneck import Bottleneck
+from choqolate.estimators.descent import Classification, Objective, Training, apply_layer, as_arrays, draw_layers
 
 
 class PSCBM(Bottleneck):

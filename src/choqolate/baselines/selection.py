@@ -20,7 +20,7 @@ class Selection:
     Attributes:
         owners: the kept concepts in their order, each with the classes that own it.
         merged: representatives, each with the concepts merged into it.
-        dropped: concepts that are not seen well enough on the pictures of their classes.
+        dropped: concepts that are not seen well enough on the images of their classes.
         surplus: concepts of a single class that has enough better ones.
         columns: indices of the kept concepts ``(K,)``.
         owned: which class owns which kept concept ``(K, C)``.

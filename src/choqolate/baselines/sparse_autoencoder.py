@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from choqolate.baselines.bottleneck import Bottleneck
-from choqolate.baselines.descent import Objective, ProximalAdam, Training, apply_layer, as_arrays, draw_layers
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.bottleneck import Bottleneck
+from choqolate.estimators.descent import Objective, ProximalAdam, Training, apply_layer, as_arrays, draw_layers
 
 _CHECKS = (0.25, 0.5, 0.75)  # parts of the epochs after which dead units are resampled: the last get time to learn
 _REVIVED = 0.2  # norm of a resampled encoder row, in mean norms of the living ones

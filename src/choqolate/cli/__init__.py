@@ -13,10 +13,10 @@ from typing import TextIO
 
 import typer
 
-import choqolate.cli.data  # datasets, embed, score
-import choqolate.cli.explain
-import choqolate.cli.model  # demo, fit, eval, remove; explain comes after them
-import choqolate.cli.research  # noqa: F401  # compare, debias, reproduce
+import choqolate.cli.data_commands  # datasets, embed, score
+import choqolate.cli.explain_command
+import choqolate.cli.model_commands  # demo, fit, eval, remove; explain comes after them
+import choqolate.cli.research_commands  # noqa: F401  # compare, debias, reproduce
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 

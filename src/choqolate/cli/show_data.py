@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from choqolate._util.files import replacing
+from choqolate._util.text import counted, listed
 from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
-from choqolate.concepts.scores import ConceptScores
+from choqolate.data.manifest import SPLITS, TEST_SHARE, Manifest
+from choqolate.data.scores import ConceptScores
 from choqolate.datasets import CopyCheck, Dataset
-from choqolate.files import replacing
-from choqolate.manifest import SPLITS, TEST_SHARE, Manifest
-from choqolate.redundancy import Redundancy, check_redundancy
-from choqolate.validation import counted, listed
+from choqolate.explain.redundancy import Redundancy, check_redundancy
 
 _SHOWN_FAILURES = 5
 
@@ -85,13 +85,13 @@ def _show_counts(console: Console, manifest: Manifest) -> None:
 
 
 def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
-    """How many pictures were encoded, found, and not readable."""
+    """How many images were encoded, found, and not readable."""
     known = len(encoded) - encoded.n_encoded
     parts = [f"{encoded.n_encoded:,} encoded now", *([f"{known:,} known already"] if known else [])]
     if len(encoded.failures) > len(encoded):
-        note("most pictures cannot be read: is it the right folder, and is it complete?")
+        note("most images cannot be read: is it the right folder, and is it complete?")
     name = printable_name(encoded.folder.backbone["name"])
-    typer.echo(f"{counted(len(encoded), 'picture')} with {name}: {', '.join(parts)}")
+    typer.echo(f"{counted(len(encoded), 'image')} with {name}: {', '.join(parts)}")
     if not encoded.failures:
         return
     typer.echo(f"{len(encoded.failures):,} could not be read, listed in {printable_name(quarantine)}:")
@@ -108,7 +108,7 @@ def show_scores(
     for text in (*_split_notes(table, digests, made_split), *_word_notes(table, output)):
         note(text)
     console = open_console()
-    sizes = [counted(len(table), "picture"), counted(len(table.concepts), "concept")]
+    sizes = [counted(len(table), "image"), counted(len(table.concepts), "concept")]
     if table.classes:
         sizes.append(counted(len(table.classes), "class", "classes"))
     if table.groups is not None:
@@ -135,15 +135,15 @@ def _split_notes(table: ConceptScores, digests: Sequence[bytes], made_split: boo
         yield f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing"
     outside = sum(part is None for part in table.split)
     if outside:
-        yield f"{counted(outside, 'picture')} without a split: neither for training nor for testing"
+        yield f"{counted(outside, 'image')} without a split: neither for training nor for testing"
     if table.labels is not None:
         untested = [name for name in table.classes if name not in set(table.labels[table.split == "test"])]
         if untested and len(untested) < len(table.classes):
-            yield f"no picture for testing of {listed(untested)}"
+            yield f"no image for testing of {listed(untested)}"
     trained = {digest for digest, part in zip(digests, table.split, strict=True) if part == "train"}
     twice = sum(part != "train" and digest in trained for digest, part in zip(digests, table.split, strict=True))
     if twice:
-        yield f"{counted(twice, 'picture')} for testing with exactly the content of one for training"
+        yield f"{counted(twice, 'image')} for testing with exactly the content of one for training"
 
 
 def _word_notes(table: ConceptScores, output: Path) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _word_notes(table: ConceptScores, output: Path) -> Iterator[str]:
 
 
 def draw_heatmap(report: Redundancy, path: Path) -> None:
-    """The correlation of the concepts as a picture."""
+    """The correlation of the concepts as an image."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from choqolate.cli import show
+from choqolate._util.text import counted, listed
+from choqolate.cli import show_model as show
 from choqolate.cli.terminal import number, plain_table, printable_name
 from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import FEW, BirdsDemo, Choice
 from choqolate.demo.breast_cancer import BreastCancerDemo
 from choqolate.demo.outcome import Outcome, Spread
-from choqolate.validation import counted, listed
 
 NEXT = (
     "choqolate score PHOTOS/ --concepts words.txt -o scores.parquet",
@@ -25,7 +25,7 @@ _HEADS = [name.replace("bird on", "bird\non") for name in GROUPS]
 _SHORT = {
     "rescale, recalibrated": "recalibrated",
     "retrained without them": "retrained",
-    "trained on unbiased pictures": "unbiased",
+    "trained on unbiased images": "unbiased",
     "frozen at their mean": "frozen",
 }
 _LEGEND = (
@@ -35,13 +35,13 @@ _LEGEND = (
 
 
 def show_birds(console: Console, demo: BirdsDemo) -> None:
-    """The demo on bird scenes, from the pictures to what to do next."""
+    """The demo on bird scenes, from the images to what to do next."""
     table, runs = demo.table, len(demo.ours.runs)
     core, spurious = len(table.concepts) - len(table.spurious), len(table.spurious)
     words = f"{core} core and {spurious} background concepts"
-    sizes = f"{counted(len(demo.rows), 'picture')}, {words}, {demo.model.n_nodes} nodes, {counted(runs, 'run')}"
+    sizes = f"{counted(len(demo.rows), 'image')}, {words}, {demo.model.n_nodes} nodes, {counted(runs, 'run')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on bird scenes: {sizes}"))
-    _show_pictures(console, demo)
+    _show_images(console, demo)
     partnered, least = f"{demo.redundancy.partnered:.0%}", f"correlation of at least {demo.redundancy.threshold:.2f}"
     console.print(
         Text(f"redundancy: {partnered} of the concepts rise and fall with another one ({least})", style="dim")
@@ -58,7 +58,7 @@ def show_birds(console: Console, demo: BirdsDemo) -> None:
     _show_places(console, demo)
 
 
-def _show_pictures(console: Console, demo: BirdsDemo) -> None:
+def _show_images(console: Console, demo: BirdsDemo) -> None:
     table = plain_table("", *_HEADS)
     groups, split = demo.rows.groups, demo.rows.split
     assert groups is not None
@@ -68,7 +68,7 @@ def _show_pictures(console: Console, demo: BirdsDemo) -> None:
     console.print()
     _print_table(console, table)
     if len(demo.rows) < FEW:
-        console.print(Text(f"with {len(demo.rows):,} pictures, numbers of groups are mostly chance", style="yellow"))
+        console.print(Text(f"with {len(demo.rows):,} images, numbers of groups are mostly chance", style="yellow"))
 
 
 def _show_models(console: Console, demo: BirdsDemo) -> None:
@@ -112,13 +112,13 @@ def _show_change(console: Console, before: Outcome, after: Outcome) -> None:
 
 def _show_places(console: Console, demo: BirdsDemo) -> None:
     folder = printable_name(demo.folder)
-    console.print(Text(f"\nThe pictures are in {folder}/images, unbiased ones in {folder}/unbiased."), soft_wrap=True)
+    console.print(Text(f"\nThe images are in {folder}/images, unbiased ones in {folder}/unbiased."), soft_wrap=True)
     console.print(Text(f"All of this is in {folder}/report.html."), soft_wrap=True)
-    console.print(Text("To look into the model, node by node and picture by picture:"))
+    console.print(Text("To look into the model, node by node and image by image:"))
     scores, page = demo.folder / "scores.parquet", demo.folder / "model.html"
     look = shlex.join(["choqolate", "explain", str(demo.folder / "model"), "--scores", str(scores), "-o", str(page)])
     console.print(Text(f"  {printable_name(look)}"), soft_wrap=True)
-    console.print(Text("With your own pictures, a folder for each class, and words, one a line (loads CLIP once):"))
+    console.print(Text("With your own images, a folder for each class, and words, one a line (loads CLIP once):"))
     for command in NEXT:
         console.print(Text(f"  {command.format(temperature=demo.temperature.value)}"), soft_wrap=True)
 

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, plain_table, printable_name
-from choqolate.experiments.experiment import Experiment
-from choqolate.experiments.reproduction import Reproduction
-from choqolate.experiments.tables import Table
-from choqolate.validation import counted
+from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.engine.reproduction import Reproduction
+from choqolate.experiments.engine.tables import Table
 
 _GAP = 2  # cells between two columns
 _HEAD = 11  # cells of a line of a head

@@ -1,1 +1,1 @@
-"""From pictures to concept scores: pictures, encoders, cached embeddings, vocabularies, and tables of scores."""
+"""From images to concept scores: images, encoders, cached embeddings, vocabularies, and tables of scores."""

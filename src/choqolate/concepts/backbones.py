@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from choqolate._util.checks import check_choice
 from choqolate.concepts.checkpoints import Checkpoint, find_checkpoint
-from choqolate.concepts.images import ImageTransform, as_rgb
+from choqolate.concepts.preprocessing import ImageTransform, as_rgb
 from choqolate.errors import ChoqolateError
-from choqolate.validation import check_choice
 
 if TYPE_CHECKING:
     import torch
@@ -25,12 +25,12 @@ _TEXTS_AT_ONCE = 256
 
 
 class Backbone(ABC):
-    """Encodes pictures and texts into the same space.
+    """Encodes images and texts into the same space.
 
     Attributes:
         name: what the user calls it.
         identity: names the weights, the architecture and the preprocessing by their content.
-        transform: from a picture to the pixels that :meth:`encode_images` takes.
+        transform: from an image to the pixels that :meth:`encode_pixels` takes.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Backbone(ABC):
     @cached_property
     def device(self) -> torch.device:
         """Where encoding happens."""
-        from choqolate.device import pick_device
+        from choqolate._util.device import pick_device
 
         return pick_device(self._device_wanted)
 
@@ -73,10 +73,10 @@ class Backbone(ABC):
 
     @property
     def batch_size(self) -> int:
-        """Pictures that keep the device busy."""
+        """Images that keep the device busy."""
         return 128 if self.device.type == "cuda" else 32
 
-    def encode_images(self, pixels: np.ndarray) -> np.ndarray:
+    def encode_pixels(self, pixels: np.ndarray) -> np.ndarray:
         """Unit vectors ``(B, d)``, float32, of pixels ``(B, H, W, 3)``, uint8, as ``transform`` gives them."""
         import torch
 
@@ -84,7 +84,7 @@ class Backbone(ABC):
         raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
         normalised = torch.stack([levels[channel][raw[..., channel].int()] for channel in range(3)], 1)
         with torch.inference_mode():
-            return _unit(self.image_features(normalised.to(self._dtype)), self.dim, "pictures")
+            return _unit(self.image_features(normalised.to(self._dtype)), self.dim, "images")
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors ``(T, d)``, float32."""
@@ -95,11 +95,11 @@ class Backbone(ABC):
             encoded = [_unit(self.text_features(part), self.dim, "texts") for part in parts]
         return np.concatenate([np.empty((0, self.dim), np.float32), *encoded])
 
-    def encode_pictures(self, pictures: Sequence[Image.Image]) -> np.ndarray:
-        """Unit vectors ``(B, d)`` of pictures in memory."""
-        if not len(pictures):
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        """Unit vectors ``(B, d)`` of images in memory."""
+        if not len(images):
             return np.empty((0, self.dim), np.float32)
-        return self.encode_images(np.stack([self.transform(as_rgb(picture)) for picture in pictures]))
+        return self.encode_pixels(np.stack([self.transform(as_rgb(image)) for image in images]))
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: where they are, what their weights are called, how they want their pictures."""
+"""Checkpoints on disk: where they are, what their weights are called, how they want their images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from choqolate.concepts.images import ImageTransform
+from choqolate.concepts.preprocessing import ImageTransform
 from choqolate.errors import ChoqolateError
 
 _DESCRIPTION = ["*.json", "*.txt", "*.model"]
@@ -17,10 +17,10 @@ _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "spiece.model", "tok
 _NO_MATTER = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-_CLIP_PICTURES = dict(
+_CLIP_IMAGES = dict(
     size={"shortest_edge": 224}, do_center_crop=True, crop_size=224, image_mean=_CLIP_MEAN, image_std=_CLIP_STD
 )
-_SIGLIP_PICTURES = dict(size={"height": 224, "width": 224}, image_mean=(0.5,) * 3, image_std=(0.5,) * 3)
+_SIGLIP_IMAGES = dict(size={"height": 224, "width": 224}, image_mean=(0.5,) * 3, image_std=(0.5,) * 3)
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,17 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _transform(folder: Path, config: dict[str, Any]) -> ImageTransform:
-    """How pictures are prepared, from the file that the image processor reads."""
+    """How images are prepared, from the file that the image processor reads."""
     processor = _json(folder / "preprocessor_config.json")
     if processor is None:
         processor = (_json(folder / "processor_config.json") or {}).get("image_processor")
     if processor is None:
         raise ChoqolateError(f"expected preprocessor_config.json in {folder}, found none: download all files")
-    usual = _SIGLIP_PICTURES if str(config["model_type"]).startswith("siglip") else _CLIP_PICTURES
+    usual = _SIGLIP_IMAGES if str(config["model_type"]).startswith("siglip") else _CLIP_IMAGES
     wanted = {**usual, **{key: value for key, value in processor.items() if value is not None}}
     unknown = [key for key in ("do_pad", "do_image_splitting", "max_num_patches") if wanted.get(key)]
     if unknown or not all(wanted.get(key, True) for key in ("do_resize", "do_rescale", "do_normalize")):
-        raise ChoqolateError(f"pictures are prepared for {folder} in a way that is not supported ({unknown or wanted})")
+        raise ChoqolateError(f"images are prepared for {folder} in a way that is not supported ({unknown or wanted})")
     transform = ImageTransform(
         size=_side(wanted["size"]),
         crop=_box(wanted["crop_size"]) if wanted.get("do_center_crop") else None,
@@ -115,7 +115,7 @@ def _transform(folder: Path, config: dict[str, Any]) -> ImageTransform:
         scale=float(wanted.get("rescale_factor", 1 / 255)),
     )
     if transform.crop is None and isinstance(transform.size, int):
-        raise ChoqolateError(f"pictures of {folder} would have different shapes: expected a crop or a fixed size")
+        raise ChoqolateError(f"images of {folder} would have different shapes: expected a crop or a fixed size")
     return transform
 
 

@@ -1,4 +1,4 @@
-"""Pictures to vectors, once: resumable, cached by content, with a list of what could not be read."""
+"""Images to vectors, once: resumable, cached by content, with a list of what could not be read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate._util.checks import check_choice, check_number
+from choqolate._util.files import replacing
+from choqolate._util.processes import n_cores
+from choqolate._util.progress import item_bar
+from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.folder import EmbeddingFolder, cache_folder
-from choqolate.concepts.images import NO_STATE, FileState, Prepared, Unreadable, file_state, settled
+from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
+from choqolate.concepts.preprocessing import NO_STATE, FileState, Prepared, Unreadable, file_state, settled
 from choqolate.concepts.workers import preparing
+from choqolate.data.manifest import Manifest
 from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
-from choqolate.files import printable, replacing
-from choqolate.manifest import Manifest
-from choqolate.processes import n_cores
-from choqolate.progress import item_bar
-from choqolate.validation import check_choice, check_number
 
 SHARD_ROWS = 256  # what a kill can cost at most,
 WRITE_SECONDS = 60  # or, where the encoder is slow, a minute and a batch
@@ -29,30 +30,30 @@ WRITE_SECONDS = 60  # or, where the encoder is slow, a minute and a batch
 
 @dataclass(frozen=True)
 class Failure:
-    """A picture that could not be read."""
+    """An image that could not be read."""
 
     path: str
     reason: str
 
 
 class NothingReadable(ChoqolateError):
-    """Not one picture could be read; ``failures`` says why of each."""
+    """Not one image could be read; ``failures`` says why of each."""
 
     def __init__(self, failures: tuple[Failure, ...]) -> None:
         first = f"the first is {printable(failures[0].path)}: {failures[0].reason}"
-        super().__init__(f"none of the {len(failures):,} pictures can be read; {first}")
+        super().__init__(f"none of the {len(failures):,} images can be read; {first}")
         self.failures = failures
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Pictures with their vectors in a folder.
+    """Images with their vectors in a folder.
 
     Attributes:
         folder: where the vectors are.
-        manifest: the pictures that could be read.
+        manifest: the images that could be read.
         digests: SHA-256 of the content of each, the key of its vector.
-        failures: the pictures that could not.
+        failures: the images that could not.
         n_encoded: how many contents were encoded in this run; the others were there already.
     """
 
@@ -67,9 +68,7 @@ class Embeddings:
 
     def __repr__(self) -> str:
         name = self.folder.backbone["name"]
-        return (
-            f"Embeddings({len(self)} pictures by {name} in {str(self.folder.path)!r}, {len(self.failures)} unreadable)"
-        )
+        return f"Embeddings({len(self)} images by {name} in {str(self.folder.path)!r}, {len(self.failures)} unreadable)"
 
     def vectors(self) -> np.ndarray:
         """Unit vectors ``(n, d)``, float32, in the order of the manifest."""
@@ -77,7 +76,7 @@ class Embeddings:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Embeddings:
-        """What :func:`embed` left in a folder: no picture is needed any more."""
+        """What :func:`embed` left in a folder: no image is needed any more."""
         folder = EmbeddingFolder.open(Path(path))
         manifest, digests = folder.read_rows()
         return cls(folder, manifest, digests)
@@ -93,23 +92,23 @@ def embed(
     on_error: str = "skip",
     verbose: bool = False,
 ) -> Embeddings:
-    """Encode every picture of a manifest that is not encoded yet.
+    """Encode every image of a manifest that is not encoded yet.
 
-    Vectors are kept by the content of the picture: a renamed file is found again, a changed one is encoded anew. They
+    Vectors are kept by the content of the image: a renamed file is found again, a changed one is encoded anew. They
     are written in shards; a run that was killed goes on behind the last one and ends with the same result.
 
     Args:
-        manifest: the pictures; or a folder or CSV file of them.
+        manifest: the images; or a folder or CSV file of them.
         backbone: the encoder.
         folder: where the vectors go; by default into a cache that all runs with this backbone share.
         workers: processes that decode; 0 decodes in this one; by default as many as the encoder can use.
-        batch_size: pictures encoded at a time; by default what suits the device.
-        on_error: ``"skip"`` goes on without pictures that cannot be read and lists them as ``failures``; ``"fail"``
+        batch_size: images encoded at a time; by default what suits the device.
+        on_error: ``"skip"`` goes on without images that cannot be read and lists them as ``failures``; ``"fail"``
             stops at the first.
         verbose: show a progress bar (on a terminal).
 
     Raises:
-        ChoqolateError: if no picture can be read, or one cannot with ``on_error="fail"``, or the folder holds vectors
+        ChoqolateError: if no image can be read, or one cannot with ``on_error="fail"``, or the folder holds vectors
             of another backbone.
     """
     check_choice("on_error", on_error, ("skip", "fail"))
@@ -119,7 +118,7 @@ def embed(
     workers = _suitable_workers(backbone) if workers is None else workers
     check_number("workers", workers, minimum=0, whole=True)
     if not len(manifest):
-        raise ChoqolateError("expected at least one picture, the manifest is empty")
+        raise ChoqolateError("expected at least one image, the manifest is empty")
     target = EmbeddingFolder.create(Path(folder) if folder is not None else cache_folder(backbone), backbone)
     run = _Run(manifest, target, on_error)
     with item_bar(len(manifest), "looking for changes", enabled=verbose) as advance:
@@ -194,7 +193,7 @@ class _Run:
     def _encode(
         self, batch: dict[bytes, tuple[int, np.ndarray]], backbone: Backbone, advance: Callable[[int], None]
     ) -> None:
-        vectors = backbone.encode_images(np.stack([pixels for _, pixels in batch.values()]))
+        vectors = backbone.encode_pixels(np.stack([pixels for _, pixels in batch.values()]))
         for vector, (digest, (row, _)) in zip(vectors, batch.items(), strict=True):
             self.unwritten[digest] = row, vector
         self.known.update(batch)
@@ -241,7 +240,7 @@ class _Run:
 def _by_shard(rows: list[int], prepared: Iterator[Prepared]) -> Iterator[Iterator[tuple[int, Prepared]]]:
     """Rows of each shard, which covers fixed positions in the manifest.
 
-    Batches do not cross its border, and whole batches are written, so a picture meets the same others in its batch
+    Batches do not cross its border, and whole batches are written, so an image meets the same others in its batch
     whether the run was interrupted or not, and its vector is the same bit for bit.
     """
     start = 0
@@ -258,7 +257,7 @@ def _suitable_workers(backbone: Backbone) -> int:
 
 
 def write_quarantine(path: Path, failures: Iterable[Failure]) -> None:
-    """List the pictures that could not be read, with the reasons, as CSV; no list if there are none."""
+    """List the images that could not be read, with the reasons, as CSV; no list if there are none."""
     failures = list(failures)
     if not failures:
         path.unlink(missing_ok=True)

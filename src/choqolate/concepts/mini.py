@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.images import ImageTransform
+from choqolate.concepts.preprocessing import ImageTransform
 from choqolate.errors import ChoqolateError
 
 NAME = "mini"
@@ -30,7 +30,7 @@ _FILLERS = (
     "scene that the there this which with"
 )
 FILLERS = frozenset(_FILLERS.split())
-"""Words that say nothing of how a picture looks, such as those of prompt templates: left out."""
+"""Words that say nothing of how an image looks, such as those of prompt templates: left out."""
 
 _BUCKETS = 2048
 _READING = 1  # changes with the way in which texts are cut into words
@@ -38,7 +38,7 @@ _TRANSFORM = ImageTransform(size=(PIXELS, PIXELS), crop=None, mean=(0.5, 0.5, 0.
 
 
 class MiniNetwork(nn.Module):
-    """Two towers into one space: convolutions for pictures, a bag of hashed words and pairs of words for texts."""
+    """Two towers into one space: convolutions for images, a bag of hashed words and pairs of words for texts."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from choqolate.concepts.backbones import Backbone, too_long
-from choqolate.concepts.images import ImageTransform
+from choqolate.concepts.preprocessing import ImageTransform
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 
 def transform_of(settings: dict[str, Any]) -> ImageTransform:
-    """How open_clip's ``preprocess_cfg`` wants its pictures.
+    """How open_clip's ``preprocess_cfg`` wants its images.
 
     >>> transform_of({"size": (8, 8), "mean": (0.5,) * 3, "std": (0.5,) * 3, "resize_mode": "squash"}).size
     (8, 8)
@@ -99,7 +99,7 @@ def transform_of(settings: dict[str, Any]) -> ImageTransform:
     mode = settings.get("resize_mode") or "shortest"
     if mode not in ("shortest", "squash") or (mode == "shortest" and height != width):
         raise ChoqolateError(
-            f"pictures are resized by {mode!r} to {size}, which is not supported: use another checkpoint"
+            f"images are resized by {mode!r} to {size}, which is not supported: use another checkpoint"
         )
     mean, std = (tuple(float(value) for value in settings[key]) for key in ("mean", "std"))
     return ImageTransform(

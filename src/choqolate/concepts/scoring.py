@@ -1,4 +1,4 @@
-"""Scores of concepts: one text encoding and one matrix product, never a second look at the pictures."""
+"""Scores of concepts: one text encoding and one matrix product, never a second look at the images."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from choqolate._util.checks import as_names
 from choqolate.concepts.backbones import Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings
-from choqolate.concepts.folder import EmbeddingFolder
-from choqolate.concepts.scores import ConceptScores
+from choqolate.concepts.embedding_folder import EmbeddingFolder
 from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.validation import as_names
 
 
 def score(
     embeddings: Embeddings, vocabulary: Vocabulary | Sequence[str], backbone: Backbone | None = None
 ) -> ConceptScores:
-    r"""Cosine similarity of every picture and every concept, Eq. (1): :math:`s_j = \langle f(I), g(c_j) \rangle`.
+    r"""Cosine similarity of every image and every concept, Eq. (1): :math:`s_j = \langle f(I), g(c_j) \rangle`.
 
     Args:
-        embeddings: pictures that are encoded.
+        embeddings: images that are encoded.
         vocabulary: the concepts, with their synonyms and prompt templates; or just the words.
         backbone: the encoder; by default the one that the embeddings name, loaded only if a text is new.
 
     Raises:
-        ChoqolateError: if the backbone is not the one that encoded the pictures.
+        ChoqolateError: if the backbone is not the one that encoded the images.
     """
     if not isinstance(vocabulary, Vocabulary):
         vocabulary = Vocabulary.parse(as_names(vocabulary, "vocabulary"))
@@ -44,7 +44,7 @@ def concept_vectors(folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: B
         backbone: as in :func:`score`.
 
     Raises:
-        ChoqolateError: if the backbone is not the one that encoded the pictures.
+        ChoqolateError: if the backbone is not the one that encoded the images.
     """
     if backbone is not None:
         folder.check(backbone, precision=False)
@@ -53,7 +53,7 @@ def concept_vectors(folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: B
 
 
 def score_vectors(embeddings: Embeddings, vocabulary: Vocabulary, vectors: np.ndarray) -> ConceptScores:
-    """Products of every picture's vector and the vectors ``(M, d)`` that stand for the concepts of a vocabulary."""
+    """Products of every image's vector and the vectors ``(M, d)`` that stand for the concepts of a vocabulary."""
     manifest = embeddings.manifest
     return ConceptScores(
         embeddings.folder.images.get(embeddings.digests, through=np.ascontiguousarray(vectors.T)),

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from choqolate._util.files import replacing
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.files import replacing
 
 _STALE_SECONDS = 60  # a shard is written in a fraction of a second
 
@@ -114,7 +114,7 @@ def _read(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def _positions(digests: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """Where each digest stands; pictures of equal content share one."""
+    """Where each digest stands; images of equal content share one."""
     rows: dict[bytes, list[int]] = {}
     for row, digest in enumerate(digests):
         rows.setdefault(digest, []).append(row)

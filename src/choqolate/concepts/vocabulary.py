@@ -1,4 +1,4 @@
-"""Vocabularies: the concepts that pictures are scored for, and the prompts that stand for them."""
+"""Vocabularies: the concepts that images are scored for, and the prompts that stand for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from choqolate._util.checks import as_names, check_unique, find_concepts
+from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.validation import as_names, check_unique, find_concepts, listed
 
 TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
 

@@ -1,4 +1,4 @@
-"""Decoding in worker processes, in order, with a bounded number of pictures in memory."""
+"""Decoding in worker processes, in order, with a bounded number of images in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from choqolate.concepts.images import ImageTransform, Prepared, prepare
-from choqolate.processes import serve
+from choqolate._util.processes import serve
+from choqolate.concepts.preprocessing import ImageTransform, Prepared, prepare
 
-_TASK = 8  # pictures handed to a worker at a time
+_TASK = 8  # images handed to a worker at a time
 _NICENESS = 10  # decoding gives way to an encoder that wants the same cores
 _CRASHED = "its decoder crashed, or was stopped for lack of memory"
 
@@ -35,7 +35,7 @@ def preparing(
         transform: what the encoder takes.
         known: digests of contents whose pixels are not wanted.
         workers: number of processes; 0 decodes in this one.
-        ahead: number of pictures to decode ahead of their use.
+        ahead: number of images to decode ahead of their use.
     """
     if workers == 0 or len(paths) <= _TASK:
         yield (item for path in paths for item in prepare([path], transform, known.__contains__))

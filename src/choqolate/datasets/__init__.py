@@ -1,4 +1,4 @@
-"""Readers: the data sets of the paper, bird scenes, folders of pictures, CSV files; each yields a manifest.
+"""Readers: the data sets of the paper, bird scenes, folders of images, CSV files; each yields a manifest.
 
 Nothing here downloads anything. A reader takes the user's own copy in the layout that it is published in.
 """
@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from choqolate.data.image_list import read_csv
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds import BIRDS
 from choqolate.datasets.cats_dogs_cars import CATS_DOGS_CARS
@@ -17,12 +19,10 @@ from choqolate.datasets.celeba import CELEBA
 from choqolate.datasets.check import CopyCheck, check_copy
 from choqolate.datasets.coco import COCO
 from choqolate.datasets.cub import CUB
-from choqolate.datasets.folder import read_folder
+from choqolate.datasets.image_folder import read_folder
 from choqolate.datasets.monumai import MONUMAI
-from choqolate.datasets.tables import read_csv
 from choqolate.datasets.waterbirds import WATERBIRDS
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset for dataset in (CATS_DOGS_CARS, MONUMAI, COCO, CUB, WATERBIRDS, CELEBA, BIRDS)
@@ -67,12 +67,12 @@ def read_dataset(name: str, root: str | os.PathLike[str], **options: Any) -> Man
 
 
 def read_source(path: str | os.PathLike[str]) -> Manifest:
-    """The rows of whatever is there: a folder of pictures, or a table of them (``.csv``, ``.tsv``)."""
+    """The rows of whatever is there: a folder of images, or a table of them (``.csv``, ``.tsv``)."""
     source = Path(path)
     if source.is_dir():
         return read_folder(source)
     if not source.exists():
-        raise ChoqolateError(f"expected a folder of pictures or a CSV file, there is no {source}")
+        raise ChoqolateError(f"expected a folder of images or a CSV file, there is no {source}")
     if source.suffix.lower() in (".csv", ".tsv"):
         return read_csv(source)
-    raise ChoqolateError(f"expected a folder of pictures or a file that ends in .csv or .tsv, got {source}")
+    raise ChoqolateError(f"expected a folder of images or a file that ends in .csv or .tsv, got {source}")

@@ -12,9 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from choqolate._util.text import listed
+from choqolate.data.manifest import Manifest
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
-from choqolate.validation import listed
 
 
 @dataclass(frozen=True)

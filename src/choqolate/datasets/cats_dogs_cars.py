@@ -7,24 +7,24 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import folders_below
-from choqolate.datasets.walk import list_pictures
+from choqolate.datasets.walk import list_images
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
 
 WANTED = {"cats": "train/cat.0.jpg", "dogs": "train/dog.0.jpg", "cars": "cars_train/00001.jpg or cars_test/00001.jpg"}
 FOLDERS = ("train", "cars_train", "cars_test")
 
 
 def read(root: Path) -> Manifest:
-    """The pictures of a copy: cats, dogs, then cars; the split is made here and always the same.
+    """The images of a copy: cats, dogs, then cars; the split is made here and always the same.
 
     Args:
         root: the folder that holds train, cars_train and cars_test, or one up to two levels above each.
     """
     found: dict[str, Path] = {}
-    pictures: dict[str, list[tuple[str, str]]] = {}
+    images: dict[str, list[tuple[str, str]]] = {}
     notes = []
     for folder in folders_below(root, 3):
         name = folder.name
@@ -33,8 +33,8 @@ def read(root: Path) -> Manifest:
         if name in found:
             notes.append(f"{folder} was left out, {name} was found in {found[name].parent}")
         else:
-            found[name], pictures[name] = folder, labelled
-    rows = [(label, folder, name) for folder in FOLDERS for label, name in pictures.get(folder, [])]
+            found[name], images[name] = folder, labelled
+    rows = [(label, folder, name) for folder in FOLDERS for label, name in images.get(folder, [])]
     order = CATS_DOGS_CARS.classes
     rows.sort(key=lambda row: order.index(row[0]))
     missing = [label for label in order if label not in {row[0] for row in rows}]
@@ -58,8 +58,8 @@ def read(root: Path) -> Manifest:
 
 
 def _labelled(folder: Path) -> list[tuple[str, str]]:
-    """Label and name of each picture; in ``train`` the name tells, and other pictures do not belong to the data set."""
-    names = list_pictures(folder)
+    """Label and name of each image; in ``train`` the name tells, and other images do not belong to the data set."""
+    names = list_images(folder)
     if folder.name != "train":
         return [("cars", name) for name in names]
     labels = {"cat": "cats", "dog": "dogs"}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate._util.checks import check_choice
+from choqolate.data.image_list import read_columns
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import fields, find_copy, text_lines
 from choqolate.datasets.proportions import with_proportions_of_train
-from choqolate.datasets.tables import read_columns
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
-from choqolate.validation import check_choice
 
 ATTRIBUTES = "list_attr_celeba.txt"
 PARTITION = "list_eval_partition.txt"
@@ -44,15 +44,15 @@ def read(root: Path, proportions: str = "train") -> Manifest:
     names = [name for name in faces if name in splits]
     if not names:
         raise ChoqolateError(
-            f"expected the same pictures in {attribute_file} and {partition_file}, they have none in common"
+            f"expected the same images in {attribute_file} and {partition_file}, they have none in common"
         )
     images = next((place for place in _places(IMAGES, "Img") if os.path.isdir(folder / place)), None)
     notes = []
     if announced not in (None, len(faces)):
-        notes.append(f"{attribute_file.name} announces {announced} pictures and has {len(faces)}")
+        notes.append(f"{attribute_file.name} announces {announced} images and has {len(faces)}")
     notes += _only_in(attribute_file, faces, splits) + _only_in(partition_file, splits, faces)
     if images is None:
-        notes.append(f"no folder {IMAGES} was found: the pictures are expected there")
+        notes.append(f"no folder {IMAGES} was found: the images are expected there")
     labels = ["blond" if faces[name][0] else "not blond" for name in names]
     genders = ["male" if faces[name][1] else "female" for name in names]
     rows = Manifest(
@@ -83,7 +83,7 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _attributes(file: Path) -> tuple[dict[str, tuple[bool, bool]], int | None]:
-    """Blond and male for each picture, and how many pictures the file says there are, if it does."""
+    """Blond and male for each image, and how many images the file says there are, if it does."""
     if file.suffix == ".csv":
         wanted = {"image": IMAGE_COLUMN, "Blond_Hair": ("blond_hair",), "Male": ("male",)}
         table = read_columns(file, wanted, required=list(wanted))
@@ -115,7 +115,7 @@ def _sign(value: str, line: int, file: Path) -> bool:
 
 
 def _partition(file: Path) -> dict[str, str]:
-    """The split of each picture."""
+    """The split of each image."""
     rows: Iterable[tuple[int, Sequence[str]]]
     if file.suffix == ".csv":
         wanted = {"image": IMAGE_COLUMN, "partition": ("partition", "split")}
@@ -133,7 +133,7 @@ def _partition(file: Path) -> dict[str, str]:
 
 def _only_in(file: Path, names: Collection[str], others: Container[str]) -> list[str]:
     n = sum(name not in others for name in names)
-    return [f"{n} of {len(names)} pictures stand in {file.name} only: left out"] if n else []
+    return [f"{n} of {len(names)} images stand in {file.name} only: left out"] if n else []
 
 
 CELEBA = Dataset(

@@ -1,4 +1,4 @@
-"""Whether the pictures that a manifest names are there."""
+"""Whether the images that a manifest names are there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from choqolate.files import printable
-from choqolate.manifest import Manifest
+from choqolate._util.text import printable
+from choqolate.data.manifest import Manifest
 
 _STEP = 1000
 
 
 @dataclass(frozen=True)
 class CopyCheck:
-    """What a look at every picture found.
+    """What a look at every image found.
 
     Attributes:
-        n_rows: how many pictures the manifest names.
+        n_rows: how many images the manifest names.
         n_missing: how many of them are not there.
         missing: the first of those, as the manifest writes them.
     """
@@ -34,23 +34,23 @@ class CopyCheck:
 
     def __str__(self) -> str:
         if self.complete:
-            return f"all {self.n_rows:,} pictures are there"
+            return f"all {self.n_rows:,} images are there"
         shown = ", ".join(printable(path) for path in self.missing)
         more = f" and {self.n_missing - len(self.missing):,} more" if self.n_missing > len(self.missing) else ""
-        return f"{self.n_missing:,} of {self.n_rows:,} pictures are missing: {shown}{more}"
+        return f"{self.n_missing:,} of {self.n_rows:,} images are missing: {shown}{more}"
 
 
 def check_copy(manifest: Manifest, limit: int = 5, progress: Callable[[int, int], None] | None = None) -> CopyCheck:
-    """Look whether every picture is there, in the order of the rows; no picture is opened.
+    """Look whether every image is there, in the order of the rows; no image is opened.
 
     Args:
         manifest: the rows of a copy.
-        limit: how many missing pictures to name.
+        limit: how many missing images to name.
         progress: called every thousand rows and at the end with the rows done and the rows in all.
 
     >>> from pathlib import Path
     >>> print(check_copy(Manifest(Path("nowhere"), ["a.jpg", "b.jpg"]), limit=1))
-    2 of 2 pictures are missing: a.jpg and 1 more
+    2 of 2 images are missing: a.jpg and 1 more
     """
     missing: list[str] = []
     n_missing = 0

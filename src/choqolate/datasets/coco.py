@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate._util.text import listed
+from choqolate.data.image_list import Columns, read_columns
+from choqolate.data.manifest import COLUMN_NAMES, Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import folders_below, not_found
-from choqolate.datasets.tables import Columns, read_columns
-from choqolate.datasets.walk import list_pictures
+from choqolate.datasets.walk import list_images
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import COLUMN_NAMES, Manifest
-from choqolate.validation import listed
 
 FOLDERS = ("train2017", "val2017")
 
 
 def read(root: Path, labels: str | os.PathLike[str] | None = None) -> Manifest:
-    """The labelled pictures of a copy, in the order of the labels.
+    """The labelled images of a copy, in the order of the labels.
 
     Args:
         root: the folder that holds train2017, val2017 or both, or one up to two levels above it.
@@ -29,7 +29,7 @@ def read(root: Path, labels: str | os.PathLike[str] | None = None) -> Manifest:
     """
     if labels is None:
         raise ChoqolateError(
-            "expected labels= with a CSV file of places: COCO says what is in a picture, not what kind of place it is; "
+            "expected labels= with a CSV file of places: COCO says what is in an image, not what kind of place it is; "
             "write a file such as\nimage,class\nval2017/000000000139.jpg,home or hotel"
         )
     folder = next(
@@ -45,16 +45,16 @@ def read(root: Path, labels: str | os.PathLike[str] | None = None) -> Manifest:
     }
     table = read_columns(file, wanted, required=("image", "class"))
     classes = _classes(table, file)
-    present = {name: set(list_pictures(folder / name)) for name in FOLDERS if os.path.isdir(folder / name)}
+    present = {name: set(list_images(folder / name)) for name in FOLDERS if os.path.isdir(folder / name)}
     paths = [_locate(image, present, line, file) for image, line in zip(table.cells["image"], table.lines, strict=True)]
     rows = [row for row, path in enumerate(paths) if path is not None]
     if not rows:
         raise ChoqolateError(
-            f"expected the pictures of {file} in {' and '.join(present)} of {folder}, none of {len(paths)} is there, "
+            f"expected the images of {file} in {' and '.join(present)} of {folder}, none of {len(paths)} is there, "
             f"such as {table.cells['image'][0]!r}"
         )
     left_out = len(paths) - len(rows)
-    note = f"{left_out} of {len(paths)} labelled pictures are not in {' or '.join(present)}: left out"
+    note = f"{left_out} of {len(paths)} labelled images are not in {' or '.join(present)}: left out"
     split = table.cells.get("split")
     return Manifest(
         folder,
@@ -81,7 +81,7 @@ def _classes(table: Columns, file: Path) -> list[str]:
 
 
 def _locate(image: str, present: Mapping[str, set[str]], line: int, file: Path) -> str | None:
-    """The path of a picture below the copy, or ``None`` if it is not there."""
+    """The path of an image below the copy, or ``None`` if it is not there."""
     *folders, name = image.strip().replace("\\", "/").split("/")
     found = [folder for folder, names in present.items() if name in names and (not folders or folders[-1] == folder)]
     if len(found) > 1:

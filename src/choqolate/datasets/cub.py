@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate._util.checks import check_number
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import fields, find_copy
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
-from choqolate.validation import check_number
 
 INDEX = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")
 

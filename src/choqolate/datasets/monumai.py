@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import find_copy
-from choqolate.datasets.walk import list_pictures
+from choqolate.datasets.walk import list_images
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
 
 
 def read(root: Path) -> Manifest:
-    """The pictures of a copy, style by style; the split is made here and always the same.
+    """The images of a copy, style by style; the split is made here and always the same.
 
     Args:
         root: the folder MonuMAI_dataset, or the one that it lies in.
@@ -24,12 +24,11 @@ def read(root: Path) -> Manifest:
     folder = find_copy(
         MONUMAI, root, [f"{style}/" for style in styles], lambda place, name: os.path.isdir(place / name)
     )
-    found = {style: list_pictures(folder / style) for style in styles}
+    found = {style: list_images(folder / style) for style in styles}
     empty = [style for style, names in found.items() if not names]
     if empty:
         raise ChoqolateError(
-            f"expected pictures of every style in {folder}, {', '.join(empty)} has none; the data set is "
-            f"{MONUMAI.origin}"
+            f"expected images of every style in {folder}, {', '.join(empty)} has none; the data set is {MONUMAI.origin}"
         )
     return Manifest(
         folder,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from choqolate.manifest import Manifest
-from choqolate.validation import listed
+from choqolate._util.text import listed
+from choqolate.data.manifest import Manifest
 
 
 def with_proportions_of_train(rows: Manifest) -> Manifest:

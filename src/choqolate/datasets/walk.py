@@ -1,4 +1,4 @@
-"""Which files below a folder are pictures. Made for half a million of them: one pass, and no look at a file twice."""
+"""Which files below a folder are images. Made for half a million of them: one pass, and no look at a file twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from choqolate.datasets.copies import is_folder
 
 # fmt: off
-PICTURE_ENDINGS = frozenset((
+IMAGE_ENDINGS = frozenset((
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm",
     ".pnm", ".tga", ".avif", ".jp2", ".ico",
 ))
@@ -25,7 +25,7 @@ class Found:
     """What a walk found.
 
     Attributes:
-        paths: the pictures, relative to where it began, sorted.
+        paths: the images, relative to where it began, sorted.
         others: how many other files there are of each ending.
         unread: the folders that could not be read.
     """
@@ -35,8 +35,8 @@ class Found:
     unread: list[str] = field(default_factory=list)
 
 
-def find_pictures(root: str | os.PathLike[str]) -> Found:
-    """All pictures below a folder.
+def find_images(root: str | os.PathLike[str]) -> Found:
+    """All images below a folder.
 
     Hidden files and folders, ``__MACOSX`` and folders of embeddings are left out. Links to folders are followed, except
     back into a folder that the way leads through already.
@@ -63,7 +63,7 @@ def find_pictures(root: str | os.PathLike[str]) -> Found:
                 place = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, name)
                 if place not in way:
                     pending.append((f"{prefix}{name}/", place, way | {place}))
-            elif is_picture(entry):
+            elif is_image(entry):
                 found.paths.append(prefix + name)
             else:
                 found.others[_ending(name)] += 1
@@ -71,28 +71,28 @@ def find_pictures(root: str | os.PathLike[str]) -> Found:
     return found
 
 
-def list_pictures(folder: str | os.PathLike[str]) -> list[str]:
-    """The names of the pictures that lie in a folder, by their endings, sorted."""
+def list_images(folder: str | os.PathLike[str]) -> list[str]:
+    """The names of the images that lie in a folder, by their endings, sorted."""
     with os.scandir(folder) as entries:
         return sorted(
             entry.name
             for entry in entries
-            if _ending(entry.name) in PICTURE_ENDINGS and not entry.name.startswith(".") and _is_file(entry)
+            if _ending(entry.name) in IMAGE_ENDINGS and not entry.name.startswith(".") and _is_file(entry)
         )
 
 
-def is_picture(entry: os.DirEntry[str]) -> bool:
+def is_image(entry: os.DirEntry[str]) -> bool:
     """By its ending, otherwise by its first bytes; only files are opened, never pipes or devices.
 
-    A link that leads nowhere counts by its ending: a picture is missing, and should be reported.
+    A link that leads nowhere counts by its ending: an image is missing, and should be reported.
     """
     if not _is_file(entry):
-        return _ending(entry.name) in PICTURE_ENDINGS and entry.is_symlink() and not os.path.exists(entry.path)
-    return _ending(entry.name) in PICTURE_ENDINGS or _starts_like_a_picture(entry.path)
+        return _ending(entry.name) in IMAGE_ENDINGS and entry.is_symlink() and not os.path.exists(entry.path)
+    return _ending(entry.name) in IMAGE_ENDINGS or _starts_like_a_image(entry.path)
 
 
 def sniff(start: bytes) -> bool:
-    r"""Whether the first 32 bytes of a file are those of a JPEG, PNG, GIF, BMP, TIFF, WebP or AVIF picture.
+    r"""Whether the first 32 bytes of a file are those of a JPEG, PNG, GIF, BMP, TIFF, WebP or AVIF image.
 
     >>> sniff(b"\xff\xd8\xff\xe0\x00\x10JFIF"), sniff(b"BMW and other cars")
     (True, False)
@@ -105,7 +105,7 @@ def sniff(start: bytes) -> bool:
     )
 
 
-def _starts_like_a_picture(path: str) -> bool:
+def _starts_like_a_image(path: str) -> bool:
     try:
         with open(path, "rb", buffering=0) as file:
             return sniff(file.read(32))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate.data.image_list import Columns, read_columns
+from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import find_copy, text_lines
-from choqolate.datasets.tables import Columns, read_columns
 from choqolate.errors import ChoqolateError
-from choqolate.manifest import Manifest
 
 INDEX = "metadata.csv"
 COLUMNS = ("img_filename", "y", "split", "place")

@@ -2,7 +2,6 @@
 
 from choqolate.debiasing.dfr import LinearHead, dfr
 from choqolate.debiasing.group_dro import group_dro
-from choqolate.debiasing.methods import DEBIASING, Case, Debiasing, Needs, missing
 from choqolate.debiasing.orthogonal import (
     calibrated_projection,
     calibration_prompts,
@@ -11,6 +10,7 @@ from choqolate.debiasing.orthogonal import (
     rescaled,
     text_projection,
 )
+from choqolate.debiasing.ways import DEBIASING, Case, Debiasing, Needs, missing
 
 __all__ = [
     "DEBIASING",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from choqolate.classifier import ChoqolateClassifier
+from choqolate.estimators.classifier import ChoqolateClassifier
 
 
 def changed(model: ChoqolateClassifier, note: dict[str, Any], **attributes: Any) -> ChoqolateClassifier:

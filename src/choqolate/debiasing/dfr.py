@@ -11,14 +11,15 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from choqolate.classifier import ChoqolateClassifier
-from choqolate.concepts.scores import ConceptScores
-from choqolate.debiasing.groups import balanced_rows, check_bottlenecks, grouped_parts
+from choqolate._util.checks import as_labels, check_number, check_seed
+from choqolate._util.text import listed
+from choqolate.analysis.evaluation import inputs
+from choqolate.data.scores import ConceptScores
+from choqolate.debiasing.group_rows import balanced_rows, check_bottlenecks, grouped_parts
 from choqolate.errors import ChoqolateError
-from choqolate.estimator import ConceptEstimator
-from choqolate.evaluation import inputs
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.concept_estimator import ConceptEstimator
 from choqolate.metrics import worst_group_accuracy
-from choqolate.validation import as_labels, check_number, check_seed, listed
 
 STRENGTHS = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 N_DRAWS = 20

@@ -12,16 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from choqolate.classifier import ChoqolateClassifier
-from choqolate.concepts.scores import ConceptScores
+from choqolate._util.checks import check_number
+from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.copies import changed
-from choqolate.debiasing.groups import GroupedRows, balanced_batches, check_bottlenecks, grouped_parts
+from choqolate.debiasing.group_rows import GroupedRows, balanced_batches, check_bottlenecks, grouped_parts
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.integral import ChoquetLayer
 from choqolate.metrics import worst_group_accuracy
-from choqolate.model import second_layer
-from choqolate.training import BATCH_ORDER_SEED
-from choqolate.validation import check_number
+from choqolate.network.module import second_layer
+from choqolate.network.training import BATCH_ORDER_SEED
 
 ETA = 0.01
 LEARNING_RATES = (0.01, 0.1)
@@ -77,8 +77,8 @@ def group_dro(
     .. math:: q_g \leftarrow \frac{q_g \exp(\eta (\ell_g + C / \sqrt{n_g}))}{\sum_h q_h \exp(\eta (\ell_h + C /
         \sqrt{n_h}))}, \qquad \ell = \sum_g q_g \ell_g
 
-    Every batch has equally many rows of each group (:func:`~choqolate.debiasing.groups.balanced_batches`). The loss is
-    minimised with AdamW, whose weight decay pulls the unconstrained parameters towards zero, that is, the integrals
+    Every batch has equally many rows of each group (:func:`~choqolate.debiasing.group_rows.balanced_batches`). The loss
+    is minimised with AdamW, whose weight decay pulls the unconstrained parameters towards zero, that is, the integrals
     towards equal weights. Learning rate and weight decay of each model are those with the best worst-group accuracy on
     the validation rows; where these lack a group, on a fifth of the training rows, on all of which the layer is then
     trained again.
@@ -98,8 +98,8 @@ def group_dro(
     Raises:
         ChoqolateError: for models without nodes or not trained alike, and for a table without groups.
 
-    >>> from choqolate.concepts.scores import ConceptScores
-    >>> from choqolate.evaluation import fit_scores
+    >>> from choqolate.data.scores import ConceptScores
+    >>> from choqolate.analysis.evaluation import fit_scores
     >>> rng = np.random.default_rng(0)
     >>> y, place = rng.integers(0, 2, (2, 200))
     >>> scores = rng.random((200, 3)) + np.stack([y, 1 - y, place], 1)

@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from choqolate.classifier import ChoqolateClassifier
+from choqolate._util.checks import as_names, check_number, find_concepts
+from choqolate._util.text import printable
+from choqolate.analysis.evaluation import inputs, training_rows
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.embedding import Embeddings
-from choqolate.concepts.scores import ConceptScores
 from choqolate.concepts.scoring import concept_vectors, encode_prompts, score_vectors
 from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.data.provenance import section, texts
+from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.copies import changed
 from choqolate.errors import ChoqolateError
-from choqolate.evaluation import inputs, training_rows
-from choqolate.files import printable
-from choqolate.validation import as_names, check_number, find_concepts, section, texts
+from choqolate.estimators.classifier import ChoqolateClassifier
 
 STRENGTH = 1000.0
 TEMPLATE = "a photo of a {subject} and {spurious}"
@@ -165,10 +166,10 @@ def text_projection(
     """The projection ``(d, d)`` for spurious words: orthogonal, and with subjects calibrated as well.
 
     Args:
-        embeddings: the pictures' vectors, whose folder keeps the vectors of texts as well.
+        embeddings: the images' vectors, whose folder keeps the vectors of texts as well.
         spurious: the spurious concepts; all their prompts are projected away.
         backbone: the encoder; by default the one that the embeddings name, loaded only if a text is new.
-        subjects: what pictures show, to make prompts with the spurious words of: see :func:`calibration_prompts`.
+        subjects: what images show, to make prompts with the spurious words of: see :func:`calibration_prompts`.
         template, strength: of the calibration.
 
     Raises:
@@ -193,17 +194,17 @@ def project_scores(
 ) -> ConceptScores:
     r"""Scores of projected concepts, :math:`s_j = \langle f(I), P t_j / \lVert P t_j \rVert \rangle`.
 
-    A concept of which nothing is left, such as a spurious word itself, scores 0 for every picture.
+    A concept of which nothing is left, such as a spurious word itself, scores 0 for every image.
 
     Args:
-        embeddings: the pictures' vectors.
-        scored: a table of scores of these pictures (found by path), which gives the concepts, labels, split and groups;
-            or a vocabulary, for all pictures.
+        embeddings: the images' vectors.
+        scored: a table of scores of these images (found by path), which gives the concepts, labels, split and groups;
+            or a vocabulary, for all images.
         projection: the matrix P ``(d, d)``.
         backbone: the encoder; by default the one that the embeddings name, loaded only if a text is new.
 
     Raises:
-        ChoqolateError: if there are no embeddings, or they lack a picture of the table.
+        ChoqolateError: if there are no embeddings, or they lack an image of the table.
     """
     embeddings = _needed(embeddings)
     vocabulary = scored if isinstance(scored, Vocabulary) else vocabulary_of(scored)
@@ -273,22 +274,22 @@ def part_of(vocabulary: Vocabulary, names: Sequence[str]) -> Vocabulary:
 def _needed(embeddings: Embeddings | None) -> Embeddings:
     if embeddings is None:
         raise ChoqolateError(
-            "expected the embeddings of the pictures, got none: scores alone do not tell what pictures score for other "
-            "vectors; embed the pictures with choqolate.embed, or load their folder with choqolate.Embeddings.load"
+            "expected the embeddings of the images, got none: scores alone do not tell what images score for other "
+            "vectors; embed the images with choqolate.embed, or load their folder with choqolate.Embeddings.load"
         )
     return embeddings
 
 
 def _rows(table: ConceptScores, embeddings: Embeddings) -> list[int]:
-    """Where the pictures of a table are among the embedded ones."""
+    """Where the images of a table are among the embedded ones."""
     paths = [None] * len(table) if table.paths is None else table.paths.tolist()
     at = {printable(path): row for row, path in enumerate(embeddings.manifest.paths)}
     found = [None if path is None else at.get(printable(path)) for path in paths]
     rows = [row for row in found if row is not None]
     if len(rows) < len(found):
         raise ChoqolateError(
-            f"expected embeddings of all {len(found):,} pictures of the table, by path {len(found) - len(rows):,} have "
-            "none: embed the pictures that the table was made of"
+            f"expected embeddings of all {len(found):,} images of the table, by path {len(found) - len(rows):,} have "
+            "none: embed the images that the table was made of"
         )
     return rows
 

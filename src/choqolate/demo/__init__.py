@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from choqolate import __version__
+from choqolate._util.files import check_parent, write_bytes
 from choqolate.errors import ChoqolateError
-from choqolate.files import check_parent, write_bytes
 
 MARK = "demo.json"
 RESULTS = ("embeddings", "scores.parquet", "model", "model-edited", "contact-sheet.jpg", "report.html")
-"""What a demo makes anew, beside the pictures."""
+"""What a demo makes anew, beside the images."""
 
 
 def claim() -> dict[str, Any]:

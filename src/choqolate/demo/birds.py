@@ -13,30 +13,31 @@ from typing import Any
 
 import numpy as np
 
+from choqolate._util.checks import check_number
+from choqolate._util.files import write_bytes
+from choqolate.analysis.evaluation import evaluate, fit_scores_runs
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
-from choqolate.classifier import ChoqolateClassifier
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import embed
-from choqolate.concepts.scores import ConceptScores
 from choqolate.concepts.scoring import score
 from choqolate.concepts.vocabulary import Vocabulary
-from choqolate.datasets.birds import BIRDS, N_PICTURES, render_birds
+from choqolate.data.manifest import Manifest
+from choqolate.data.scores import ConceptScores
+from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
 from choqolate.datasets.birds.dataset import check_target
 from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
 from choqolate.errors import ChoqolateWarning
-from choqolate.evaluation import ConceptModel, evaluate, fit_scores_runs
-from choqolate.files import write_bytes
-from choqolate.manifest import Manifest
-from choqolate.redundancy import Redundancy, check_redundancy
-from choqolate.removal import MODES
-from choqolate.validation import check_number
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.redundancy import Redundancy, check_redundancy
+from choqolate.network.removal import MODES
 
 N_RUNS = 5
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
 RATES = (0.001, 0.01, 0.1)  # learning rates of the linear bottleneck
 TRAINED = "as trained"
-FEW = 1_000  # pictures; with fewer, accuracies in groups are mostly chance
+FEW = 1_000  # images; with fewer, accuracies in groups are mostly chance
 LEAST_SHARE = 0.05  # of a node that a leading word has
 TOLERANCE = 0.01  # of validation accuracy that readable nodes may cost
 
@@ -64,7 +65,7 @@ class BirdsDemo:
 
     Attributes:
         folder: where everything is.
-        rows: the pictures.
+        rows: the images.
         table: their scores.
         redundancy: how much the concepts say the same.
         temperature, rate: what was chosen for CHOQOLATE and for the linear bottleneck.
@@ -108,7 +109,7 @@ class BirdsDemo:
             "linear bottleneck": (self.linear, *self.linear_alternatives),
         }
         return claim() | {
-            "pictures": len(self.rows),
+            "images": len(self.rows),
             "temperature": self.temperature.value,
             "learning_rate": self.rate.value,
             "unmixed_nodes": list(self.unmixed),
@@ -135,7 +136,7 @@ class _Clock:
 
 def run_birds(
     output: Path,
-    n_pictures: int = N_PICTURES,
+    n_images: int = N_IMAGES,
     *,
     n_runs: int = N_RUNS,
     verbose: bool = True,
@@ -145,7 +146,7 @@ def run_birds(
 
     Args:
         output: new, empty, or of an earlier demo.
-        n_pictures: how many pictures to draw, beside those for the unbiased model.
+        n_images: how many images to draw, beside those for the unbiased model.
         n_runs: how many seeds to train.
         verbose: show progress bars (on a terminal).
         tell: called with a sentence when a step begins.
@@ -156,9 +157,9 @@ def run_birds(
         check_target(folder)  # before the work, not after
     claim_folder(output)
     clock = _Clock(tell)
-    with clock.step("draw", f"drawing {n_pictures:,} birds, and those for training once more before unbiased places"):
-        rows = render_birds(images, n_pictures, verbose=verbose)
-        fair_rows = render_birds(unbiased, n_pictures, agreement=0.5, parts=("train",), verbose=verbose)
+    with clock.step("draw", f"drawing {n_images:,} birds, and those for training once more before unbiased places"):
+        rows = render_birds(images, n_images, verbose=verbose)
+        fair_rows = render_birds(unbiased, n_images, agreement=0.5, parts=("train",), verbose=verbose)
     with clock.step("encode and score", "encoding and scoring them with the backbone mini"), _one_thread():
         fair, table = (_score(source, output / "embeddings", verbose) for source in (fair_rows, rows))
         table.save(output / "scores.parquet")
@@ -204,7 +205,7 @@ def run_birds(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The encoder is so small that the process that decodes the pictures needs the other core more."""
+    """The encoder is so small that the process that decodes the images needs the other core more."""
     import torch
 
     before = torch.get_num_threads()
@@ -272,9 +273,9 @@ def _placebo(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> Outco
 def _trained_again(
     runs: Sequence[Sequence[ConceptModel]], core: ConceptScores, table: ConceptScores
 ) -> tuple[Outcome, ...]:
-    """Models that were trained without the spurious concepts, and on unbiased pictures."""
+    """Models that were trained without the spurious concepts, and on unbiased images."""
     without, fair = runs
-    return _measured("retrained without them", without, core), _measured("trained on unbiased pictures", fair, table)
+    return _measured("retrained without them", without, core), _measured("trained on unbiased images", fair, table)
 
 
 def _unmixed(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tuple[int, int]:

@@ -10,11 +10,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from choqolate import metrics
-from choqolate.classifier import ChoqolateClassifier, fit_runs
+from choqolate._util.checks import check_number
 from choqolate.demo import claim_folder
 from choqolate.demo.outcome import Spread
-from choqolate.removal import MODES
-from choqolate.validation import check_number
+from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+from choqolate.network.removal import MODES
 
 N_RUNS = 5
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from choqolate.evaluation import Evaluation
+from choqolate.analysis.evaluation import Evaluation
 
 
 class Spread(NamedTuple):

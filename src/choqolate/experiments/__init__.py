@@ -3,12 +3,12 @@
 from difflib import get_close_matches
 
 from choqolate.errors import ChoqolateError
-from choqolate.experiments import (
+from choqolate.experiments.engine.experiment import Experiment, Settings
+from choqolate.experiments.engine.reproduction import Reproduction, reproduce
+from choqolate.experiments.paper import (
     accuracy,
     classes,
-    clouds,
     components,
-    dynamics,
     information,
     mitigation,
     nodes,
@@ -17,8 +17,8 @@ from choqolate.experiments import (
     temperature,
     trade_off,
 )
-from choqolate.experiments.experiment import Experiment, Settings
-from choqolate.experiments.reproduction import Reproduction, reproduce
+from choqolate.experiments.paper import training_dynamics as dynamics
+from choqolate.experiments.paper import word_clouds as clouds
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

@@ -1,4 +1,4 @@
-"""Explanations as plain data: of a whole model, of single pictures, and of what an edit changed.
+"""Explanations as plain data: of a whole model, of single images, and of what an edit changed.
 
 Nothing here draws; the ``plot_*`` methods call :mod:`choqolate.plots`.
 """
@@ -7,8 +7,8 @@ from choqolate.explain.change import LocalChange, ModelChange, explain_change, e
 from choqolate.explain.counterfactual import Counterfactual, find_counterfactual
 from choqolate.explain.interactions import Interaction
 from choqolate.explain.local import Attribution, LocalExplanation, Share
-from choqolate.explain.model import ModelExplanation, NodePair, explain_model
-from choqolate.explain.names import name_nodes
+from choqolate.explain.node_names import name_nodes
+from choqolate.explain.whole_model import ModelExplanation, NodePair, explain_model
 
 __all__ = [
     "Attribution",

@@ -1,4 +1,4 @@
-"""Before and after: what a removal changed, in the model and for single pictures."""
+"""Before and after: what a removal changed, in the model and for single images."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
-from choqolate.explain.model import ModelExplanation, explain_model
+from choqolate.explain.whole_model import ModelExplanation, explain_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from choqolate.classifier import ChoqolateClassifier
-    from choqolate.removal import Removal
+    from choqolate.estimators.classifier import ChoqolateClassifier
+    from choqolate.network.removal import Removal
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,10 +69,10 @@ class ModelChange:
 
 @dataclass(frozen=True, repr=False)
 class LocalChange:
-    """Pictures before and after an edit of the model.
+    """Images before and after an edit of the model.
 
     Attributes:
-        before, after: the pictures explained by both models.
+        before, after: the images explained by both models.
     """
 
     before: LocalExplanation
@@ -92,7 +92,7 @@ class LocalChange:
 
     @property
     def transitions(self) -> dict[tuple[object, object], int]:
-        """How many pictures went from which class to which, most frequent first; those that stayed are left out."""
+        """How many images went from which class to which, most frequent first; those that stayed are left out."""
         pairs = Counter(zip(self.before.predicted, self.after.predicted, strict=True))
         return {pair: count for pair, count in pairs.most_common() if pair[0] != pair[1]}
 
@@ -141,12 +141,12 @@ def explain_change(before: ChoqolateClassifier, after: ChoqolateClassifier | Non
 def explain_local_change(
     X: Any, before: ChoqolateClassifier, after: ChoqolateClassifier | None = None, *, baseline: str = "zero"
 ) -> LocalChange:
-    """What an edit changed for single pictures.
+    """What an edit changed for single images.
 
     Args:
-        X: raw scores of the pictures ``(n, M)``.
+        X: raw scores of the images ``(n, M)``.
         before, after: as in :func:`explain_change`.
-        baseline: what the pictures are compared with, as in :meth:`ChoqolateClassifier.explain`.
+        baseline: what the images are compared with, as in :meth:`ChoqolateClassifier.explain`.
 
     >>> from sklearn.datasets import load_wine
     >>> from choqolate import ChoqolateClassifier

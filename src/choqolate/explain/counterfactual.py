@@ -1,4 +1,4 @@
-"""The smallest set of concepts without which a picture would be put into another class."""
+"""The smallest set of concepts without which an image would be put into another class."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from choqolate._util.checks import check_choice, check_number
+from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.integral import Capacity
-from choqolate.removal import MODES, Nodes
-from choqolate.validation import check_choice, check_number, listed
+from choqolate.network.removal import MODES, Nodes
 
 if TYPE_CHECKING:
-    from choqolate.classifier import ChoqolateClassifier
+    from choqolate.estimators.classifier import ChoqolateClassifier
 
 EXACT_UP_TO = 3  # concepts: all sets of so many are tried
 _BLOCK = 1 << 15  # sets whose scores are computed at a time
@@ -78,7 +79,7 @@ def find_counterfactual(
     most: int = 12,
     most_sets: int = 4_000_000,
 ) -> Counterfactual:
-    r"""The smallest set of concepts whose removal from the model changes its prediction for one picture.
+    r"""The smallest set of concepts whose removal from the model changes its prediction for one image.
 
     All sets of one, two and three concepts are tried; if none of them does it, the best three are extended one by one.
     A node without the set J keeps, of its value and of its weight, what involves none of them:
@@ -92,7 +93,7 @@ def find_counterfactual(
 
     Args:
         model: a fitted classifier.
-        x: raw scores of one picture, ``(1, M)`` or ``(M,)``, or a data frame with one row.
+        x: raw scores of one image, ``(1, M)`` or ``(M,)``, or a data frame with one row.
         target: the class to get to; by default any other one.
         mode: how concepts are removed, as in :meth:`ChoqolateClassifier.remove_concepts`.
         most: how many concepts to remove at most.
@@ -112,7 +113,7 @@ def find_counterfactual(
     check_number("most_sets", most_sets, minimum=1, whole=True)
     u = model._inputs(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
     if len(u) != 1:
-        raise ChoqolateError(f"expected the scores of one picture, got {len(u)} rows: take them one by one")
+        raise ChoqolateError(f"expected the scores of one image, got {len(u)} rows: take them one by one")
     search = _Search(model, u, mode, target, most, most_sets)
     best: tuple[int, ...] = ()
     method = "exact"
@@ -130,7 +131,7 @@ def find_counterfactual(
 
 
 class _Search:
-    """Sets of concepts for one picture: scores without them, from tables made once."""
+    """Sets of concepts for one image: scores without them, from tables made once."""
 
     def __init__(
         self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object, most: int, most_sets: int
@@ -253,7 +254,7 @@ class _Tables:
 
 
 def _tables(nodes: Nodes, u: Tensor, groups: Sequence[Sequence[int]], mode: str) -> _Tables:
-    """Tables for one picture ``u (1, M)``; a group holds the inputs of a concept: itself, or with its absence two."""
+    """Tables for one image ``u (1, M)``; a group holds the inputs of a concept: itself, or with its absence two."""
     n_nodes, n_groups = nodes.capacity.shape[0], len(groups)
     size, wide = (n_nodes, n_groups), (n_nodes, n_groups, n_groups)
     value, A, B, D, E = (u.new_zeros(shape) for shape in ((n_nodes,), size, wide, size, wide))

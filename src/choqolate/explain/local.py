@@ -1,4 +1,4 @@
-"""One picture or many: what each concept and each node did for a score, as plain numbers."""
+"""One image or many: what each concept and each node did for a score, as plain numbers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from choqolate._util.checks import check_choice
+from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
-from choqolate.validation import check_choice, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +119,7 @@ class LocalExplanation:
         concepts: names of the M inputs of the first layer.
         nodes: names of the N nodes, from their leading concepts.
         classes: names of the C classes.
-        baseline: ``"zero"`` or ``"mean"``: what the pictures are compared with.
+        baseline: ``"zero"`` or ``"mean"``: what the images are compared with.
     """
 
     concept_to_node: np.ndarray

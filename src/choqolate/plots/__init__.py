@@ -10,7 +10,7 @@ What a model reads and what it counts for:
 - :func:`class_flow`: what flows from the nodes to the classes.
 - :func:`training_dynamics`: what one node read, epoch by epoch.
 
-Why one picture is taken for its class:
+Why one image is taken for its class:
 
 - :func:`waterfall`: how one score came about, concept by concept.
 - :func:`waterfall_change`: the same before and after an edit.
@@ -27,14 +27,14 @@ as the column of a paper, names are cut and ticks left out until all is inside.
 """
 
 from choqolate.plots.bars import attribution_bars
-from choqolate.plots.comparison import accuracy_against_quality, concept_scores
-from choqolate.plots.correlation import correlation_heatmap
-from choqolate.plots.flow import class_flow
-from choqolate.plots.graph import interaction_graph
-from choqolate.plots.groups import group_accuracy
-from choqolate.plots.pictures import waterfall, waterfall_change
-from choqolate.plots.training import training_dynamics
-from choqolate.plots.words import word_cloud, word_clouds, word_clouds_change
+from choqolate.plots.clouds import word_cloud, word_clouds, word_clouds_change
+from choqolate.plots.dynamics import training_dynamics
+from choqolate.plots.flows import class_flow
+from choqolate.plots.group_bars import group_accuracy
+from choqolate.plots.heatmaps import correlation_heatmap
+from choqolate.plots.interaction_graphs import interaction_graph
+from choqolate.plots.scatters import accuracy_against_quality, concept_scores
+from choqolate.plots.waterfalls import waterfall, waterfall_change
 
 __all__ = [
     "accuracy_against_quality",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from choqolate.plots.room import area_size, make_room
+from choqolate._util.checks import check_number
+from choqolate.plots.clouds import check_node, write_heading
+from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import (
     HINTED,
     MAIN,
@@ -24,8 +26,6 @@ from choqolate.plots.style import (
     size_in_points,
     widest,
 )
-from choqolate.plots.words import check_node, write_heading
-from choqolate.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

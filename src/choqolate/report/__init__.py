@@ -1,4 +1,4 @@
-"""Reports as HTML pages that need nothing but themselves: styles and pictures are inside, and no script is."""
+"""Reports as HTML pages that need nothing but themselves: styles and images are inside, and no script is."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import math
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from choqolate.files import printable
+from choqolate._util.text import printable
 
 NOTHING = "–"  # stands for a number that is not defined
 
 
-def render(template: str, **context: Any) -> str:
+def render(template: str, *, package: str = "choqolate.report", **context: Any) -> str:
     """The page of a template. Whatever the context holds is text: markup in it is escaped.
 
     Args:
-        template: name of a file in ``templates/``; pages extend ``base.html``.
+        template: name of a file in ``templates/`` of the package; pages extend ``base.html`` of this one.
+        package: where the template is.
         **context: what the template asks for; it is an error if something is missing.
     """
-    return printable(_environment().get_template(template).render(context))
+    return printable(_environment(package).get_template(template).render(context))
 
 
 def data_uri(content: bytes, kind: str) -> str:
@@ -96,9 +97,9 @@ def count(value: int) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("choqolate.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "choqolate.report"))]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

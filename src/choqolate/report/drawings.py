@@ -8,9 +8,9 @@ from collections.abc import Container, Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
-from choqolate.plots.layout import place_words
+from choqolate.explain.redundancy import Redundancy
+from choqolate.plots.cloud_layout import place_words
 from choqolate.plots.style import LONGEST
-from choqolate.redundancy import Redundancy
 
 CLOUD_SIZE = (300.0, 170.0)  # of the drawing, in points; the page scales it
 MOST_WORDS = 30
@@ -50,7 +50,7 @@ def word_cloud_svg(words: Sequence[tuple[str, float]], marked: Container[str] = 
 
 
 def correlation_png(redundancy: Redundancy) -> bytes:
-    """The correlation of all pairs of concepts as a picture, correlated ones side by side; constant ones are grey."""
+    """The correlation of all pairs of concepts as an image, correlated ones side by side; constant ones are grey."""
     import matplotlib
     from PIL import Image
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from choqolate._util.progress import item_bar
+from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, inputs, spurious_concepts, training_rows
+from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
+from choqolate.concepts.new_images import find_images
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.evaluation import Evaluation, evaluate, held_out, inputs, spurious_concepts, training_rows
 from choqolate.explain import ModelExplanation, explain_local_change, explain_model
-from choqolate.pictures import find_pictures
-from choqolate.progress import item_bar
-from choqolate.redundancy import Redundancy, check_redundancy
-from choqolate.report.examples import choose, example, in_turn, set_scale, waterfalls_of
-from choqolate.suspects import MOST_CORRELATED, Suspects, find_suspects
+from choqolate.explain.redundancy import Redundancy, check_redundancy
+from choqolate.report.image_cards import choose, example, in_turn, set_scale, waterfalls_of
 
 if TYPE_CHECKING:
-    from choqolate.classifier import ChoqolateClassifier
-    from choqolate.concepts.scores import ConceptScores
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
 
-BEST, WORST = 4, 8  # pictures shown
-CHANGED = 4  # pictures shown that a removal moved to another class
+BEST, WORST = 4, 8  # images shown
+CHANGED = 4  # images shown that a removal moved to another class
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class View:
 
     @cached_property
     def rows(self) -> ConceptScores | None:
-        """The rows that pictures are chosen from: held out if there are labels."""
+        """The rows that images are chosen from: held out if there are labels."""
         if self.table is None or not len(self.table):
             return None
         return held_out(self.model, self.table)[0] if self.labelled else self.table
@@ -133,7 +133,7 @@ class View:
         return find_suspects(self.model, self.table) if self.known_suspects is None else self.known_suspects
 
     def examples(self) -> dict[str, list[dict[str, Any]]]:
-        """The best and the worst classified pictures, and of an edited model those that changed sides."""
+        """The best and the worst classified images, and of an edited model those that changed sides."""
         rows = self.rows
         assert rows is not None
         scores = self.model.class_scores(self.X)
@@ -143,17 +143,17 @@ class View:
         best, worst = choose(_margins(scores, truth), scores.argmax(1) == truth, labels, BEST, WORST)
         chosen = {"worst": worst, "best": best, "changed": self._flipped[:CHANGED]}
         several = [row for some in chosen.values() for row in some]
-        files = dict(zip(several, find_pictures(rows.take(several), self.root), strict=True))
+        files = dict(zip(several, find_images(rows.take(several), self.root), strict=True))
         if rows.paths is not None:
             _warn_of_missing(list(files.values()))
-        with item_bar(len(several), "explaining pictures", enabled=self.verbose) as advance:
+        with item_bar(len(several), "explaining images", enabled=self.verbose) as advance:
             cards = {name: self._cards(rows, some, files, advance) for name, some in chosen.items()}
         set_scale([fall for some in cards.values() for card in some for fall in waterfalls_of(card)])
         return cards
 
     @cached_property
     def transitions(self) -> dict[tuple[object, object], int]:
-        """How many pictures a removal moved from which class to which."""
+        """How many images a removal moved from which class to which."""
         if not self.model.edits_ or self.rows is None:
             return {}
         pairs = Counter(self._predictions)
@@ -173,10 +173,10 @@ class View:
         return in_turn(rows, [str(new) for _, new in self._predictions])
 
     def examples_of_files(self, images: ConceptScores) -> list[dict[str, Any]]:
-        """Pictures that were scored from their pixels."""
+        """Images that were scored from their pixels."""
         assert images.paths is not None
         files = dict(enumerate(map(Path, images.paths)))
-        with item_bar(len(images), "explaining pictures", enabled=self.verbose) as advance:
+        with item_bar(len(images), "explaining images", enabled=self.verbose) as advance:
             cards = self._cards(images, range(len(images)), files, advance)
         set_scale([fall for card in cards for fall in waterfalls_of(card)])
         return cards
@@ -220,9 +220,7 @@ def _shown_path(path: str) -> str:
 def _warn_of_missing(files: Sequence[Path | None]) -> None:
     missing = sum(file is None for file in files)
     if missing:
-        message = (
-            f"{missing} of {len(files)} pictures to show were not found: tell where they are (--pictures, root=...)"
-        )
+        message = f"{missing} of {len(files)} images to show were not found: tell where they are (--images, root=...)"
         warnings.warn(message, ChoqolateWarning, stacklevel=2)
 
 

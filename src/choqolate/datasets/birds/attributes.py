@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from choqolate.validation import check_seed
+from choqolate._util.checks import check_seed
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "bill": ("conical", "long", "hooked", "flat"),

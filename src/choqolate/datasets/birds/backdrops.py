@@ -31,7 +31,7 @@ _X, _T = np.linspace(-0.02, 1.02, 41), np.linspace(0, 1, 21)
 
 
 def draw_backdrop(place: str, light: str, size: int, rng: np.random.Generator) -> Image.Image:
-    """A place such as "sea" or "forest" by a light such as "evening", as an RGB picture of ``size x size`` pixels."""
+    """A place such as "sea" or "forest" by a light such as "evening", as an RGB image of ``size x size`` pixels."""
     if place not in _PLACES:
         raise ChoqolateError(f"expected a place out of {', '.join(_PLACES)}, got {place!r}")
     canvas = _Canvas(size, light, rng)
@@ -138,11 +138,11 @@ class _Canvas:
     def finish(self, haze: float) -> Image.Image:
         """Add a mottle, haze and the time of day: all but the mottle are one linear map of the colours."""
         mottle = Image.fromarray(self.rng.integers(80, 256, (64, 64), dtype=np.uint8)).resize(self.image.size, _NEAREST)
-        picture = Image.blend(self.image, Image.merge("RGB", (mottle, mottle, mottle)), 0.06)
+        image = Image.blend(self.image, Image.merge("RGB", (mottle, mottle, mottle)), 0.06)
         gain = np.array(self.gain) * self.between(0.9, 1.1) * (0.97 + 0.06 * self.rng.random(3))
         colours = gain[:, None] * (self.saturation * np.eye(3) + (1 - self.saturation) * np.array((0.3, 0.59, 0.11)))
         veil = haze * colours @ np.array(_mix(self.low, self.top, 0.3))
-        return picture.convert("RGB", tuple(np.column_stack([(1 - haze) * colours, veil]).ravel().tolist()))
+        return image.convert("RGB", tuple(np.column_stack([(1 - haze) * colours, veil]).ravel().tolist()))
 
 
 def _sea(c: _Canvas) -> None:

@@ -12,26 +12,26 @@ from pathlib import Path
 
 import numpy as np
 
+from choqolate._util.checks import check_choice, check_number
+from choqolate._util.files import check_parent, replacing_folder, write_bytes
+from choqolate.data.image_list import read_columns, read_csv
+from choqolate.data.manifest import SPLITS, Manifest
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sample_scenes
 from choqolate.datasets.copies import find_copy
-from choqolate.datasets.tables import read_columns, read_csv
 from choqolate.errors import ChoqolateError
-from choqolate.files import check_parent, replacing_folder, write_bytes
-from choqolate.manifest import SPLITS, Manifest
-from choqolate.validation import check_choice, check_number
 
 INDEX = "birds.csv"
-N_PICTURES = 6_000
+N_IMAGES = 6_000
 AGREEMENT = 0.95  # of place and class, in training and validation
 SHARES = {"train": 0.6, "val": 0.1, "test": 0.3}
 _COLUMNS = ("path", "label", "split", "group")
-_FEWEST = 40  # so that every group for training has a picture
+_FEWEST = 40  # so that every group for training has an image
 
 
 def render_birds(
     folder: str | os.PathLike[str],
-    n_pictures: int = N_PICTURES,
+    n_images: int = N_IMAGES,
     *,
     agreement: float = AGREEMENT,
     seed: int = 0,
@@ -41,13 +41,13 @@ def render_birds(
 ) -> Manifest:
     """Draw the data set into a folder: ``split/class/number.jpg``, and ``birds.csv`` with all that is known of each.
 
-    60 % of the pictures are for training, 10 % for validation, 30 % for testing. Place and class agree in a given share
-    of those for training and validation, and in half of those for testing. The same arguments give the same pictures;
+    60 % of the images are for training, 10 % for validation, 30 % for testing. Place and class agree in a given share
+    of those for training and validation, and in half of those for testing. The same arguments give the same images;
     another agreement gives the same birds before other places.
 
     Args:
         folder: new, empty, or with such a data set, which is replaced.
-        n_pictures: number of pictures, of all parts.
+        n_images: number of images, of all parts.
         agreement: share of the birds for training that are where their class lives.
         seed: everything is drawn from this.
         parts: draw only these of train, val and test.
@@ -64,7 +64,7 @@ def render_birds(
     """
     from choqolate.datasets.birds.scenes import write_scenes  # it needs Pillow, reading does not
 
-    check_number("n_pictures", n_pictures, minimum=_FEWEST, whole=True)
+    check_number("n_images", n_images, minimum=_FEWEST, whole=True)
     check_number("agreement", agreement, minimum=0)
     if agreement > 1:
         raise ChoqolateError(f"expected agreement to be a share between 0 and 1, got {agreement!r}")
@@ -76,7 +76,7 @@ def render_birds(
         raise ChoqolateError("expected at least one of train, val and test as parts, got none")
     target = Path(folder).resolve()
     check_target(target)
-    sampled = {part: _sample(part, n_pictures, agreement, seed) for part in SPLITS if part in parts}
+    sampled = {part: _sample(part, n_images, agreement, seed) for part in SPLITS if part in parts}
     with replacing_folder(target) as temporary:
         paths: list[str] = []
         for part, scenes in sampled.items():
@@ -101,7 +101,7 @@ def read(root: Path) -> Manifest:
 
 
 def read_truth(root: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """What each picture of a folder of bird scenes shows: the value of every attribute, in the order of the rows."""
+    """What each image of a folder of bird scenes shows: the value of every attribute, in the order of the rows."""
     folder = find_copy(BIRDS, Path(root), [INDEX], lambda place, name: (place / name).is_file())
     table = read_columns(folder / INDEX, {name: (name,) for name in ATTRIBUTES}, required=tuple(ATTRIBUTES))
     return {name: np.array(cells, dtype=object) for name, cells in table.cells.items()}
@@ -122,13 +122,13 @@ def _index(scenes: Scenes, paths: Sequence[str], split: Sequence[str]) -> bytes:
 
 
 def check_target(target: Path) -> None:
-    """A folder of pictures of ours may be replaced, nothing else."""
+    """A folder of images of ours may be replaced, nothing else."""
     check_parent(target)
     if target.exists() and not target.is_dir():
-        raise ChoqolateError(f"expected a folder for the pictures, {target} is a file: choose another name")
+        raise ChoqolateError(f"expected a folder for the images, {target} is a file: choose another name")
     if target.is_dir() and any(target.iterdir()) and not _is_ours(target):
         raise ChoqolateError(
-            f"expected an empty or new folder for the pictures, {target} holds other things: choose another"
+            f"expected an empty or new folder for the images, {target} holds other things: choose another"
         )
 
 
@@ -154,7 +154,7 @@ BIRDS = Dataset(
 images/
     {INDEX}
     train/landbird/00000.jpg""",
-    split="made with the pictures",
+    split="made with the images",
     groups="bird and background",
     reader=read,
 )

@@ -23,7 +23,7 @@ PLUMAGE: dict[str, tuple[Colour, Colour, Colour]] = {  # body, wing, belly
 _HORN: tuple[Colour, ...] = ((240, 140, 30), (246, 190, 60), (84, 78, 74), (222, 120, 96))  # bills and feet
 _RED, _WHITE, _INK, _PUPIL = (206, 56, 40), (250, 250, 248), (20, 18, 24), (16, 16, 18)
 _SMALL = 0.64  # of a large body
-_MARGIN = 0.03  # free on every side of the picture
+_MARGIN = 0.03  # free on every side of the image
 _LINE = 0.009  # of an outline
 
 _BODY = curve(outline("-25 1.5, -14 -8.5, 2 -13, 17 -10, 23.5 0, 18 10.5, 2 13.5, -14 9"))
@@ -63,7 +63,7 @@ class Figure:
         self.shapes.append((points, fill, outlined))
 
     def paint(self, draw: ImageDraw.ImageDraw, size: int, *, left: bool, at: Points, ink: Colour) -> None:
-        """Paint it ``size`` pixels to the unit, inside the picture, its free room shared as ``at`` says."""
+        """Paint it ``size`` pixels to the unit, inside the image, its free room shared as ``at`` says."""
         everything = np.concatenate([points for points, _, _ in self.shapes])
         low, extent = everything.min(axis=0), np.ptp(everything, axis=0)
         scale = min(1.0, float((1 - 2 * _MARGIN) / extent.max()))
@@ -83,9 +83,9 @@ def draw_bird(draw: ImageDraw.ImageDraw, bird: Mapping[str, str], size: int, rng
     """Paint a bird with the given attributes; what they leave open (pose, side, shades) is drawn from ``rng``.
 
     Args:
-        draw: of a picture of ``size x size`` pixels.
+        draw: of an image of ``size x size`` pixels.
         bird: a value for every attribute of the bird.
-        size: width of the picture in pixels.
+        size: width of the image in pixels.
         rng: always asked for the same number of random numbers.
     """
     shades, pose = rng.uniform(-1, 1, 4), rng.uniform(-1, 1, 4)

@@ -1,4 +1,4 @@
-"""Scenes to pictures, on all cores."""
+"""Scenes to images, on all cores."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from choqolate._util.processes import n_cores
+from choqolate._util.progress import item_bar
 from choqolate.datasets.birds.attributes import Scenes
 from choqolate.datasets.birds.backdrops import draw_backdrop
 from choqolate.datasets.birds.figure import draw_bird
-from choqolate.processes import n_cores
-from choqolate.progress import item_bar
 
-SIZE = 96  # pixels of a picture's side
+SIZE = 96  # pixels of an image's side
 _FINER = 3  # drawn so many times as large, then reduced: edges come out smooth
 _TASK = 40  # scenes handed to a process at a time
 _JPEG = {"quality": 92, "subsampling": 0}
 
 
 def draw_scene(scene: Mapping[str, str], seed: int, size: int = SIZE) -> Image.Image:
-    """The picture of a scene, ``size x size``, RGB.
+    """The image of a scene, ``size x size``, RGB.
 
     Args:
         scene: a value for every attribute.
@@ -36,9 +36,9 @@ def draw_scene(scene: Mapping[str, str], seed: int, size: int = SIZE) -> Image.I
     """
     rng = np.random.default_rng(seed)
     large = _FINER * size
-    picture = draw_backdrop(scene["place"], scene["light"], large, rng)
-    draw_bird(ImageDraw.Draw(picture), scene, large, rng)
-    return picture.reduce(_FINER)
+    image = draw_backdrop(scene["place"], scene["light"], large, rng)
+    draw_bird(ImageDraw.Draw(image), scene, large, rng)
+    return image.reduce(_FINER)
 
 
 def write_scenes(scenes: Scenes, files: Sequence[Path], *, workers: int | None = None, verbose: bool = False) -> None:
@@ -78,6 +78,6 @@ def _write(scenes: Sequence[Mapping[str, str]], seeds: Sequence[int], files: Seq
 
 
 def _pixels(scenes: Sequence[Mapping[str, str]], seeds: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    pictures = (draw_scene(scene, seed) for scene, seed in zip(scenes, seeds, strict=True))
+    images = (draw_scene(scene, seed) for scene, seed in zip(scenes, seeds, strict=True))
     side = (sizes[0], sizes[0])
-    return np.stack([np.asarray(picture.resize(side, Image.Resampling.BICUBIC)) for picture in pictures])
+    return np.stack([np.asarray(image.resize(side, Image.Resampling.BICUBIC)) for image in images])

@@ -1,4 +1,4 @@
-"""Outlines of points, a unit to the picture's width, x to the right and y down."""
+"""Outlines of points, a unit to the image's width, x to the right and y down."""
 
 from __future__ import annotations
 

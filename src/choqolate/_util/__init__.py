@@ -1,0 +1,1 @@
+"""What all rooms share: checks, text, durable files, processes, progress, device."""

@@ -1,0 +1,105 @@
+"""Files that survive a power cut: written under a temporary name, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from choqolate.errors import ChoqolateError
+
+_STALE_SECONDS = 3600  # nothing is written for so long without a change
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary path to write to; it takes the target's name when the block ends without an error.
+
+    A reader finds the old file or the new one, never half.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "words.txt"
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("sea")
+    >>> target.read_text(), len(list(target.parent.iterdir()))
+    ('sea', 1)
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(target)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    sync_folder(target.parent)
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """A new folder to fill; it takes the target's name, and place, when the block ends without an error.
+
+    What a killed process left of such folders is removed by a later one.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f"{glob.escape(_stem(target))}*-*.tmp"):
+        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    temporary = _temporary(target)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def _stem(target: Path) -> str:
+    return f".{target.name[:100]}."
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Replace a file's content in one step."""
+    with replacing(target) as temporary:
+        temporary.write_bytes(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_output(target: Path) -> None:
+    """Find out before the work, not after it, that a file cannot be written. Nothing is made yet."""
+    if target.is_dir():
+        raise ChoqolateError(f"expected a file to write to, {target} is a folder: choose another name")
+    check_parent(target)
+
+
+def check_parent(target: Path) -> None:
+    """A file or folder can be made at a place if the nearest folder above it that exists can be written to."""
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ChoqolateError(f"expected a folder to write {target.name} to, {above} is a file: choose another path")
+    if not os.access(above, os.W_OK):
+        raise ChoqolateError(f"expected a folder that can be written to, {above} is read-only: choose another path")

@@ -1,0 +1,28 @@
+"""Text for people: counts, lists of names, and names that every file format takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def printable(text: str) -> str:
+    r"""Text that every file format takes; bytes of a file's name that are no UTF-8 are spelled out.
+
+    >>> printable("caf\udce9.jpg")
+    'caf\\xe9.jpg'
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a surrogate pair that no file's name gave
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 image``, ``12,000 images``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def listed(names: Sequence[object], most: int = 5) -> str:
+    """``'a', 'b' and 3 more``."""
+    shown = ", ".join(repr(str(name)) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

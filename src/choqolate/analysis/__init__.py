@@ -1,0 +1,1 @@
+"""What takes a model and a table: fit, evaluate, suspects."""

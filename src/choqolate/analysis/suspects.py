@@ -1,0 +1,200 @@
+"""Suspects: concepts that a model would be better without, or relies on without need."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from choqolate import metrics
+from choqolate.analysis.evaluation import held_out, inputs, spurious_concepts
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.explain.redundancy import check_redundancy
+
+if TYPE_CHECKING:
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+HELPS = 0.01  # gain of the worst group from which a removal helps it,
+IMAGES = 3  # if it is as many of its images at least: fewer are chance
+ENOUGH = 50  # images of the smallest group for the validation rows to do
+COSTS = 0.005  # loss of accuracy below which a removal hardly costs anything
+RELIES = 2.0  # times the mean share, from which a model relies on a concept
+TOGETHER = 0.6  # mean correlation of concepts that are removed together as well
+MOST_GROUPS, MOST_CORRELATED = 40, 3_000  # groups tried; concepts beyond which no groups are looked for
+HELPFUL, IDLE = "helps the worst group", "relied on, hardly needed"
+
+
+class Suspect(NamedTuple):
+    """One concept, or several that rise and fall together: their share in the model, and what their removal would do.
+
+    ``share`` is that of the concepts in all classes, both layers' Shapley values chained; shares of all concepts sum to
+    one. ``worst_group_change`` is NaN without groups. ``reason`` is ``HELPFUL`` or ``IDLE``.
+    """
+
+    concepts: tuple[str, ...]
+    share: float
+    accuracy_change: float
+    worst_group_change: float
+    spurious: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Suspected concepts, those whose removal helps the worst group most first.
+
+    Attributes:
+        found: the suspects.
+        rows: number of rows that removals were measured on.
+        chosen: which rows these are, in words.
+        needed: gain of the worst group from which a removal counts as helpful; ``None`` without groups.
+        too_few: number of validation images in the smallest group, if they were not used because of it.
+        mode: how concepts were removed.
+    """
+
+    found: tuple[Suspect, ...]
+    rows: int
+    chosen: str
+    needed: float | None
+    too_few: int | None
+    mode: str
+
+    @property
+    def helpful(self) -> tuple[Suspect, ...]:
+        """Those whose removal helps the worst group."""
+        return tuple(one for one in self.found if one.reason == HELPFUL)
+
+    @property
+    def idle(self) -> tuple[Suspect, ...]:
+        """Those that the model relies on and hardly needs on these rows."""
+        return tuple(one for one in self.found if one.reason == IDLE)
+
+    @property
+    def to_remove(self) -> tuple[str, ...]:
+        """All concepts whose removal, alone or with their likes, helps the worst group."""
+        return tuple(dict.fromkeys(name for one in self.helpful for name in one.concepts))
+
+
+def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale") -> Suspects:
+    """Concepts whose removal helps the worst group, or hardly costs accuracy although the model relies on them.
+
+    Every concept is removed alone; and since concepts that mean the same stand in for each other, so that none of them
+    seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well.
+
+    A removal helps if the worst group gains at least one point, and three of its images. It hardly costs anything if
+    accuracy falls by less than half a point; that is worth knowing of concepts with at least twice the mean share.
+    Removals are measured on the validation rows if their groups are large enough (50 rows), so that test rows stay
+    unseen when concepts are chosen; else on the held-out rows, and numbers on those rows are optimistic afterwards.
+
+    Without groups the worst group is not known, and a bias that these rows share with the training rows cannot be seen.
+
+    Args:
+        model: a fitted classifier.
+        table: scores with labels, at best with groups.
+        mode: as in ``remove_concepts``.
+    """
+    rows, chosen, too_few = _rows(model, table)
+    trial = _Trial(model, rows, mode)
+    marked = set(spurious_concepts(model, table))
+    single = model.removal_impact(trial.X, trial.truth, trial.groups, mode=mode)
+    alone = {
+        concept: (float(row["accuracy_change"]), float(row.get("worst_group_change", math.nan)))
+        for concept, row in single.to_dict("index").items()
+    }
+    helpful, idle = [], []
+    for concepts, (accuracy, worst) in [
+        *(((name,), change) for name, change in alone.items()),
+        *trial.groups_of(table),
+    ]:
+        share = trial.share(concepts)
+        spurious = all(name in marked for name in concepts)
+        best_alone = max((alone[name][1] for name in concepts if not math.isnan(alone[name][1])), default=-math.inf)
+        if worst >= trial.needed - 1e-9 and (len(concepts) == 1 or worst > best_alone + 1e-9):
+            helpful.append(Suspect(concepts, share, accuracy, worst, spurious, HELPFUL))
+        elif len(concepts) == 1 and share >= RELIES / len(alone) and accuracy > -COSTS:
+            idle.append(Suspect(concepts, share, accuracy, worst, spurious, IDLE))
+    helpful.sort(key=lambda one: (-one.worst_group_change, -one.share))
+    idle.sort(key=lambda one: -one.share)
+    needed = None if trial.groups is None else trial.needed
+    return Suspects((*helpful, *idle), len(rows), chosen, needed, too_few, mode)
+
+
+class _Trial:
+    """Rows to try removals on, and how the model does on them now."""
+
+    def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str) -> None:
+        self.model, self.rows, self.mode = model, rows, mode
+        self.X: Any = inputs(model, rows)
+        known = {str(label): label for label in model.classes_.tolist()}
+        assert rows.labels is not None
+        self.truth = [known.get(label, label) for label in rows.labels.tolist()]
+        self.groups = rows.groups
+        self.accuracy, self.worst, size = self._measure(model)
+        self.needed = math.inf if self.groups is None else max(HELPS, IMAGES / size)
+        shares = (model.class_attributions_.mean(0) @ model.node_attributions_).reshape(-1, len(model.concepts_)).sum(0)
+        self.shares = dict(zip(model.concepts_, (shares / (shares.sum() or 1.0)).tolist(), strict=True))
+
+    def share(self, concepts: Sequence[str]) -> float:
+        """Share of the concepts in the whole model."""
+        return sum(self.shares[name] for name in concepts)
+
+    def _measure(self, model: ChoqolateClassifier) -> tuple[float, float, int]:
+        """Accuracy, that of the worst group, and the number of its rows."""
+        predicted = model.predict(self.X).tolist()
+        accuracy = metrics.accuracy(self.truth, predicted)
+        if self.groups is None:
+            return accuracy, math.nan, len(predicted)
+        by_group = metrics.group_accuracies(self.truth, predicted, self.groups)
+        worst = min(by_group, key=lambda name: by_group[name])
+        return accuracy, by_group[worst], Counter(self.groups.tolist())[worst]
+
+    def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
+        """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
+        if self.groups is None or len(self.rows) < 2 or len(self.model.concepts_) > MOST_CORRELATED:
+            return
+        related = check_redundancy(table.select(self.model.concepts_), group_at=TOGETHER).groups
+        for group in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]:
+            edited = without(self.model, group.concepts, self.mode)
+            if edited is not None:
+                accuracy, worst, _ = self._measure(edited)
+                yield group.concepts, (accuracy - self.accuracy, worst - self.worst)
+
+
+def without(model: ChoqolateClassifier, concepts: Sequence[str], mode: str = "rescale") -> ChoqolateClassifier | None:
+    """The model without the concepts, only to be tried; ``None`` if a node would be left with nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)
+        try:
+            return model.remove_concepts(concepts, mode=mode)
+        except ChoqolateError:
+            return None
+
+
+def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScores, str, int | None]:
+    """The rows to try on, which they are, and the size of the smallest validation group if it is too small.
+
+    Where groups are known of some rows, only those count.
+    """
+    labelled, too_few = table.labelled(), None
+    if labelled.split is not None and (labelled.split == "val").any():
+        validation = _with_group(labelled.part("val"))
+        smallest = ENOUGH if validation.groups is None else min(Counter(validation.groups.tolist()).values())
+        if smallest >= ENOUGH:
+            return validation, "val rows of the table", None
+        too_few = smallest
+    rows, chosen = held_out(model, table)
+    return _with_group(rows), chosen, too_few
+
+
+def _with_group(rows: ConceptScores) -> ConceptScores:
+    """The rows that have a group, if some have one."""
+    if rows.groups is None:
+        return rows
+    known = np.array([group is not None for group in rows.groups])
+    return rows if known.all() else rows.take(known)

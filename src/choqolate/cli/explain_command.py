@@ -1,0 +1,81 @@
+"""The command that explains a model: explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.cli.model_commands import ModelFolder
+from choqolate.errors import ChoqolateError
+
+
+@app.command()
+def explain(
+    model: ModelFolder,
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="SCORES", help="Look at it on this table of concept scores.", show_default=False),
+    ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Explain this image, from its pixels; can be repeated.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write a report, one HTML page.", show_default=False),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the images of SCORES are, if they have moved.", show_default=False),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Encoder for --image, if it has moved.", show_default=False),
+    ] = None,
+) -> None:
+    """Show what a model does: its nodes, its images, its suspects; or what it makes of a new image.
+
+    Example: [bold]choqolate explain model --scores scores.parquet -o report.html[/]
+
+    Example: [bold]choqolate explain model --image photo.jpg[/]
+    """
+    from choqolate.analysis.suspects import find_suspects
+    from choqolate.cli import show_explanation as show
+    from choqolate.cli.terminal import open_console, printable_name
+    from choqolate.concepts.new_images import score_for_model
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import load
+    from choqolate.report.model_page import check_page, write_report
+
+    if output is not None:
+        check_page(output)
+    classifier = load(model)
+    table = None if scores is None else ConceptScores.load(scores)
+    if images is not None and table is None:
+        raise ChoqolateError("expected --scores with --images, which says where theirs are; to explain one, --image")
+    if backbone is not None and not image:
+        raise ChoqolateError("expected --image with --backbone, which encodes it")
+    console = open_console()
+    suspects = None if table is None or table.labels is None else find_suspects(classifier, table)
+    own = score_for_model(classifier, image, backbone=backbone) if image else None
+    if own is not None:
+        show.show_images(console, classifier, own)
+    if table is not None or own is None:
+        show.show_model(console, model, classifier, table, suspects, brief=output is not None)
+    if output is not None:
+        write_report(
+            classifier,
+            table,
+            output,
+            images=own if own is not None else (),
+            root=images,
+            title=f"The model “{printable_name(model.name or model)}” explained",
+            names=(str(model), str(scores or "SCORES")),
+            suspects=suspects,
+            verbose=True,
+        )
+        console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)
+    show.show_next_steps(model, classifier, scores, suspects, page=output is None)

@@ -1,0 +1,157 @@
+"""Explanations on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from choqolate.analysis.evaluation import evaluate, inputs
+from choqolate.analysis.suspects import Suspects
+from choqolate.cli import show_model as show
+from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
+from choqolate.data.scores import ConceptScores
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
+from choqolate.report.recipe import removal_command
+
+MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
+_BAR = 20  # cells of the longest bar
+_NUMBERS = 29  # cells of the two columns of numbers and the gaps
+
+
+def show_images(console: Console, model: ChoqolateClassifier, rows: ConceptScores) -> None:
+    """What the model makes of images, one after the other."""
+    assert rows.paths is not None
+    for row, path in enumerate(rows.paths):
+        if row:
+            console.print()
+        show_image(console, model, rows.take([row]), str(path))
+
+
+def show_image(console: Console, model: ChoqolateClassifier, row: ConceptScores, name: str) -> None:
+    """Predicted classes, the concepts and nodes that decided, and what would change the prediction."""
+    X = inputs(model, row)
+    why = model.explain(X, baseline="mean")
+    probabilities = model.predict_proba(X)[0]
+    console.print(Text(printable_name(name), style="bold"), soft_wrap=True)
+    table = plain_table("class", "probability")
+    for r in why.ranking[0][:MOST_CLASSES]:
+        table.add_row(Text(cut(why.classes[r])), f"{probabilities[r]:.1%}")
+    console.print(table)
+    lead = why.contrast()
+    console.print(Text(f"\nWhy {printable_name(lead.subjects[0])}", style="bold"), soft_wrap=True)
+    _show_steps(console, "concept", lead, MOST_CONCEPTS)
+    if model.n_nodes is not None:
+        console.print()
+        _show_steps(console, "node", why.contrast(by="nodes"), MOST_NODES)
+    start, end = float(lead.start[0]), float(lead.end[0])
+    console.print(
+        Text(f"lead: {start:+.4f} for the mean training image, {end:+.4f} for this one; █ for, ▒ against", style="dim")
+    )
+    sentence = str(find_counterfactual(model, X))
+    console.print(Text(f"\n{printable_name(sentence[:1].upper() + sentence[1:])}."), soft_wrap=True)
+    if model.edits_:
+        before = str(model.restore().predict(X)[0])
+        said = "the same class" if before == str(why.predicted[0]) else printable_name(before)
+        console.print(Text(f"Before the removal of concepts it was taken for {said}."), soft_wrap=True)
+
+
+def _show_steps(console: Console, what: str, attribution: Attribution, most: int) -> None:
+    """The leading contributions to a lead, with bars, and the others together."""
+    table = plain_table(what, "score" if what == "concept" else "value", "adds to the lead")
+    table.add_column("")
+    leading = attribution.leading(0, most)
+    width = max((cell_len(cut(share.name)) for share in leading), default=0)
+    room = max(3, min(_BAR, console.width - max(width, 10) - _NUMBERS))
+    longest = max((abs(share.value) for share in leading), default=1.0)
+    for share in leading:
+        length = round(room * abs(share.value) / longest)
+        bar = ("█" if share.value > 0 else "▒") * max(length, 1)
+        table.add_row(Text(cut(share.name)), f"{share.level:.2f}", f"{share.value:+.4f}", bar)
+    n_rest, rest = attribution.others(0, most)
+    if n_rest:
+        table.add_row(Text(f"{n_rest:,} others", style="dim"), "", f"{rest:+.4f}", "")
+    console.print(table)
+
+
+def show_model(
+    console: Console,
+    folder: Path,
+    model: ChoqolateClassifier,
+    table: ConceptScores | None,
+    suspects: Suspects | None,
+    *,
+    brief: bool = False,
+) -> None:
+    """Nodes, interactions and near duplicates; with scores, how good it is and the suspects. Briefly, those alone."""
+    show.show_headline(console, folder, model)
+    if suspects is not None and table is not None:
+        show.show_summary(console, {"": evaluate(model, table)})
+    if not brief:
+        show.show_nodes(console, model)
+        explanation = explain_model(model, None if table is None else inputs(model, table))
+        _show_interactions(console, explanation)
+        for pair in explanation.duplicates:
+            console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
+    if suspects is not None:
+        _show_suspects(console, suspects)
+
+
+def show_next_steps(
+    folder: Path, model: ChoqolateClassifier, scores: Path | None, suspects: Suspects | None, *, page: bool
+) -> None:
+    """A page, if there is none yet; a removal of the suspects, or of whatever should not count; a new image."""
+    commands: list[list[str | Path]] = []
+    if page:
+        commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
+    if suspects is not None and scores is not None:
+        suspected = [name for name in suspects.to_remove if name == printable_name(name)]
+        options = ("-o", f"{folder}-edited", "--scores", str(scores))
+        commands.append([*removal_command(str(folder), suspected or ["CONCEPT"], *options)[1:]])
+    vocabulary = model.provenance_.get("vocabulary")
+    if isinstance(vocabulary, dict) and vocabulary.get("templates"):
+        commands.append(["explain", folder, "--image", "PHOTO"])
+    if commands:
+        show_next("The model is", folder, *commands)
+
+
+def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
+    table = plain_table("class" if explanation.one_layer else "node", "strongest pairs of concepts", left=2)
+    for node, pairs in enumerate(explanation.interactions):
+        signs = [
+            f"{cut(p.first)} {'and' if p.index > 0 else 'or'} {cut(p.second)} {p.index:+.3f}"
+            for p in pairs[:MOST_PAIRS]
+            if p.notable
+        ]
+        if signs:
+            table.add_row(
+                Text(cut(explanation.nodes[node]) if explanation.one_layer else str(node)), Text("\n".join(signs))
+            )
+    if table.row_count:
+        console.print("", table)
+        console.print(Text("and, above zero: it takes both; or, below zero: one stands in for the other", style="dim"))
+
+
+def _show_suspects(console: Console, suspects: Suspects) -> None:
+    """Removals that help the worst group, or why nothing is known of it."""
+    if suspects.needed is None:
+        said = "no groups: a bias that these images share with the training images cannot be seen"
+        console.print("", Text(said, style="dim"))
+        return
+    least = f"{100 * suspects.needed:.1f} points"
+    if not suspects.helpful:
+        said = f"no removal of a concept, or of related ones, lifts the worst group by {least} or more"
+        console.print("", Text(said, style="dim"))
+        return
+    table = plain_table("without", "share", "accuracy", "worst group")
+    for one in suspects.helpful[:MOST_SUSPECTS]:
+        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 34))
+        table.add_row(
+            Text(names), f"{one.share:.1%}", f"{100 * one.accuracy_change:+.1f}", f"{100 * one.worst_group_change:+.1f}"
+        )
+    console.print("", table)
+    rows = f"{suspects.rows:,} {suspects.chosen}"
+    console.print(Text(f"change in points on {rows}; removals that help by {least} or more", style="dim"))

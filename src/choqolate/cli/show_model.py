@@ -1,0 +1,169 @@
+"""Results as tables on the terminal. Names of concepts, classes and groups are user data: shown as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from choqolate._util.text import counted
+from choqolate.analysis.evaluation import Evaluation
+from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.network.removal import Removal
+
+TOP = 4  # leading concepts of a node
+CLASS_COLUMNS = 3  # up to so many classes get a column of their own
+MOST_ROWS = 20  # of a table with a row for each class or group
+_GAP = 2  # cells between two columns
+
+
+def show_headline(console: Console, source: Path, model: ChoqolateClassifier) -> None:
+    """What was trained on what."""
+    nodes = "no nodes" if model.n_nodes is None else counted(model.n_nodes, "node")
+    sizes = f"{counted(len(model.concepts_), 'concept')}, {nodes}, {counted(len(model.classes_), 'class', 'classes')}"
+    console.print(Text.assemble(("CHOQOLATE", "bold"), f" on {printable_name(source)}: {sizes}"), soft_wrap=True)
+
+
+def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
+    """Accuracy, worst group, Gini and coherence, one column for each evaluation; where the last one's rows are from."""
+    table = plain_table("", *results)
+    table.show_header = any(results)
+    columns = list(results.values())
+    table.add_row("rows", *(f"{result.rows:,}" for result in columns))
+    table.add_row("accuracy", *(number(result.accuracy) for result in columns))
+    if any(result.worst_group for result in columns):
+        table.add_row("worst group", *(number(result.worst_group and result.worst_group[1]) for result in columns))
+    table.add_row("Attribution Gini", *(number(result.attribution_gini) for result in columns))
+    table.add_row("Node Coherence", *(number(result.node_coherence) for result in columns))
+    console.print(table)
+    name, last = list(results.items())[-1]
+    console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
+    if last.worst_group:
+        console.print(Text(f"worst group: {cut(last.worst_group[0])}", style="dim"))
+
+
+def show_evaluation(console: Console, title: str, result: Evaluation, removed: Sequence[str] = ()) -> None:
+    """All of an evaluation: the summary, each class, each group, the most frequent mistakes."""
+    console.print(Text(printable_name(title), style="bold"), soft_wrap=True)
+    if removed:
+        console.print(Text(f"removed: {_several(removed)}", style="dim"))
+    show_summary(console, {"": result})
+    for kind, accuracy, rows in (
+        ("class", result.class_accuracy, result.class_rows),
+        ("group", result.group_accuracy, result.group_rows),
+    ):
+        if not accuracy:
+            continue
+        shown = list(accuracy)
+        if len(shown) > MOST_ROWS:
+            shown = sorted(shown, key=lambda name: accuracy[name])[:MOST_ROWS]
+        table = plain_table(kind, "rows", "accuracy")
+        for name in shown:
+            table.add_row(_name(name), f"{rows[name]:,}", number(accuracy[name]))
+        console.print("", table)
+        if len(shown) < len(accuracy):
+            console.print(Text(f"the lowest of {len(accuracy):,}: --json lists all", style="dim"))
+    _show_mistakes(console, result)
+
+
+def _show_mistakes(console: Console, result: Evaluation, most: int = 5) -> None:
+    mistakes = result.mistakes
+    if not mistakes:
+        return
+    table = plain_table("class", "taken for", "rows", left=2)
+    width = min(NAME_WIDTH, (console.width - len("100,000") - 2 * _GAP) // 2)
+    for count, truth, other in mistakes[:most]:
+        table.add_row(Text(cut(truth, width)), Text(cut(other, width)), f"{count:,}")
+    console.print("", table)
+    if len(mistakes) > most:
+        console.print(Text(f"the most frequent of {len(mistakes):,} mistakes: --json lists all", style="dim"))
+
+
+def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
+    """What each node reads, and what it counts for."""
+    classes = [cut(name) for name in model.classes_.tolist()]
+    names, concepts = model.input_names_, "leading concepts (Shapley value)"
+    if model.n_nodes is None:
+        table = plain_table("class", concepts, left=2)
+        room = console.width - _GAP - max(map(cell_len, classes))
+        for name, shares in zip(classes, model.node_attributions_, strict=True):
+            table.add_row(Text(name), _leading(names, shares, room))
+    elif len(classes) <= CLASS_COLUMNS and sum(map(cell_len, classes)) <= console.width // 3:
+        table = plain_table("node", concepts, *classes, left=2)
+        room = console.width - 4 - _GAP - sum(max(cell_len(name), len("0.000")) + _GAP for name in classes)
+        for node, shares in enumerate(model.node_attributions_):
+            counts = (f"{share:.3f}" for share in model.class_attributions_[:, node])
+            table.add_row(str(node), _leading(names, shares, room), *counts)
+    else:
+        table = plain_table("node", concepts, "counts most for", left=3)
+        room = (console.width - 4 - 2 * _GAP) // 2
+        for node, shares in enumerate(model.node_attributions_):
+            most_for = _leading(classes, model.class_attributions_[:, node], room, most=3)
+            table.add_row(str(node), _leading(names, shares, room), most_for)
+    console.print("", table)
+
+
+def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal) -> None:
+    """What every node lost."""
+    console.print(Text(f"removed: {_several(removal.concepts)}"))
+    one_layer = model.n_nodes is None
+    heads = [cut(name) for name in (model.classes_.tolist() if one_layer else range(len(removal.mass_lost)))]
+    table = plain_table("class" if one_layer else "node", "weight lost", "kept")
+    table.add_column("removed concepts it read (Shapley value)")
+    room = console.width - max(5, *map(cell_len, heads)) - 17 - 3 * _GAP
+    rows = zip(heads, removal.mass_lost, removal.mass_retained, removal.shapley, strict=True)
+    for head, lost, kept, shares in rows:
+        table.add_row(Text(head), f"{max(lost, 0):.1%}", f"{kept:.1%}", _leading(removal.concepts, shares, room))
+    console.print("", table)
+    if removal.class_shift.any():
+        shifts = [f"{cut(name)} {shift:+.4f}" for name, shift in zip(model.classes_, removal.class_shift, strict=True)]
+        console.print(Text(f"recalibrated, class scores shifted by: {_several(shifts)}", style="dim"))
+
+
+def show_comparison(console: Console, before: Evaluation, after: Evaluation) -> None:
+    """Accuracies before and after an edit, on the same rows."""
+    table = plain_table("", "rows", "before", "after", "change")
+
+    def add(name: str, rows: str, old: float, new: float) -> None:
+        change = new - old
+        style = "green" if change > 0 else "red" if change < 0 else ""
+        table.add_row(Text(name), rows, number(old), number(new), Text(f"{change:+.3f}", style=style))
+
+    add("accuracy", f"{before.rows:,}", before.accuracy, after.accuracy)
+    if before.worst_group and after.worst_group:
+        add("worst group", "", before.worst_group[1], after.worst_group[1])
+    names = sorted(before.group_accuracy, key=lambda name: before.group_accuracy[name])
+    for name in names[:MOST_ROWS]:
+        old, new = before.group_accuracy[name], after.group_accuracy[name]
+        add(f"  {cut(name)}", f"{before.group_rows[name]:,}", old, new)
+    console.print("", table)
+    console.print(Text(f"rows: {before.chosen}", style="dim"))
+    if len(names) > MOST_ROWS:
+        console.print(Text(f"the lowest of {len(names):,} groups: choqolate eval --json lists all", style="dim"))
+
+
+def _leading(names: Sequence[str], shares: np.ndarray, room: int, most: int = TOP) -> Text:
+    """The names with the largest shares, each with its number on the same line, in lines of at most ``room`` cells."""
+    order = [j for j in np.argsort(-shares, kind="stable")[:most] if shares[j] > 0]
+    text, used, width = Text(), 0, max(8, min(NAME_WIDTH, room - len(" 0.000,")))
+    for j in order:
+        entry = Text(f"{cut(names[j], width)} ").append(f"{shares[j]:.3f}", style="dim")
+        fits = used + 2 + entry.cell_len + 1 <= room
+        text.append("" if not text else ", " if fits else ",\n").append(entry)
+        used = entry.cell_len + (used + 2 if fits and used else 0)
+    return text
+
+
+def _several(names: Iterable[str], most: int = 10) -> str:
+    shown = [cut(name) for name in names]
+    rest = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + rest
+
+
+def _name(name: object) -> Text:
+    return Text(cut(name))

@@ -1,0 +1,211 @@
+"""A folder of embeddings: vectors of images and of texts by content, and notes on which file holds what."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from choqolate._util.files import check_parent, replacing, write_bytes
+from choqolate._util.text import printable
+from choqolate.concepts.backbones import Backbone
+from choqolate.concepts.preprocessing import NO_STATE, FileState
+from choqolate.concepts.store import VectorStore, remove_stale
+from choqolate.data.manifest import Manifest
+from choqolate.datasets.walk import EMBEDDINGS as DESCRIPTION
+from choqolate.errors import ChoqolateError
+
+FORMAT, FORMAT_VERSION = "choqolate-embeddings", 1
+FILES, ROWS = "files.parquet", "rows.parquet"
+
+
+Seen = dict[tuple[str, FileState], bytes]  # which content a file had in which state
+
+
+class EmbeddingFolder:
+    """Vectors of one backbone.
+
+    ``embeddings.json`` names the backbone. ``images/`` and ``texts/`` hold the vectors in shards. ``files.parquet``
+    says which file had which content, so that unchanged files need not be read again. ``rows.parquet`` holds the rows
+    of the manifest that was embedded, so that scores need no images any more.
+    """
+
+    def __init__(self, path: Path, backbone: dict[str, Any]) -> None:
+        self.path, self.backbone = path, backbone
+        self.images = VectorStore(path / "images", backbone["dim"])
+        self.texts = VectorStore(path / "texts", backbone["dim"])
+
+    @staticmethod
+    def is_one(path: Path) -> bool:
+        """Whether a folder holds embeddings."""
+        return (path / DESCRIPTION).is_file()
+
+    @classmethod
+    def open(cls, path: Path) -> EmbeddingFolder:
+        """A folder that is there.
+
+        Raises:
+            ChoqolateError: if it holds no embeddings, or those of a newer version.
+        """
+        try:
+            description = json.loads((path / DESCRIPTION).read_bytes())
+            if description["format"] != FORMAT:
+                raise ChoqolateError(f"{path / DESCRIPTION} is not of choqolate: choose another folder")
+            if description["format_version"] != FORMAT_VERSION:
+                raise ChoqolateError(
+                    f"{path} has format version {description['format_version']!r}, this choqolate reads version "
+                    f"{FORMAT_VERSION}: upgrade choqolate, or embed the images again into another folder"
+                )
+            backbone = {**description["backbone"]}
+            backbone["dim"] = int(backbone["dim"])
+            return cls(path, {key: backbone[key] for key in ("name", "identity", "precision", "dim")})
+        except FileNotFoundError as error:
+            raise ChoqolateError(
+                f"expected a folder with {DESCRIPTION} at {path}, found none: embed images first"
+            ) from error
+        except ChoqolateError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ChoqolateError(
+                f"{path / DESCRIPTION} cannot be read ({error!r}): embed into another folder"
+            ) from error
+
+    @classmethod
+    def create(cls, path: Path, backbone: Backbone) -> EmbeddingFolder:
+        """A folder for a backbone: made if it is missing, checked if it is there."""
+        if cls.is_one(path):
+            folder = cls.open(path)
+            folder.check(backbone)
+        else:
+            check_parent(path)
+            if path.exists() and not path.is_dir():
+                raise ChoqolateError(f"expected a folder for embeddings, {path} is a file: choose another name")
+            path.mkdir(parents=True, exist_ok=True)
+            if _holds_other_things(path):
+                raise ChoqolateError(
+                    f"expected an empty or new folder for embeddings, {path} holds other things: choose another"
+                )
+            description = {"format": FORMAT, "format_version": FORMAT_VERSION, "backbone": backbone.describe()}
+            write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
+            folder = cls.open(path)
+            folder.check(backbone)
+        for place in (path, folder.images.folder, folder.texts.folder):
+            remove_stale(place)
+        return folder
+
+    def check(self, backbone: Backbone, *, precision: bool = True) -> None:
+        """The vectors must come from the same weights, and those of the images have one precision."""
+        ours, theirs = self.backbone, backbone.describe()
+        keys = ("identity", "precision") if precision else ("identity",)
+        if any(ours[key] != theirs[key] for key in keys):
+            here, there = (f"{b['name']} ({b['identity']}, {b['precision']})" for b in (ours, theirs))
+            raise ChoqolateError(
+                f"{self.path} holds vectors of {here}, not of {there}: choose another folder or that backbone"
+            )
+
+    def add_images(self, digests: list[bytes], vectors: np.ndarray, files: list[tuple[str, FileState]]) -> None:
+        """Write a shard of image vectors, with the file that each came from."""
+        self.images.add(digests, vectors, _file_columns(files))
+
+    def seen_files(self) -> Seen:
+        """All that is noted on files, in the shards and beside them."""
+        seen: Seen = {}
+        for table in self.images.shards(["digest", "path", *FileState._fields]):
+            if "path" in table.column_names:
+                seen |= _as_seen(table)
+        with suppress(OSError, pa.ArrowException, KeyError):  # without it files are read again, nothing is lost
+            seen |= _as_seen(pq.read_table(self.path / FILES))
+        return seen
+
+    def note_files(self, fresh: Seen) -> None:
+        """Note the content of files, beside what was noted before; of each file the newest state."""
+        fresh = {(path, state): digest for (path, state), digest in fresh.items() if state != NO_STATE}
+        if not fresh:
+            return
+        newest: dict[str, tuple[FileState, bytes]] = {}
+        for (path, state), digest in (self.seen_files() | fresh).items():
+            if path not in newest or state.changed >= newest[path][0].changed:
+                newest[path] = state, digest
+        digests = pa.array([digest for _, digest in newest.values()], pa.binary(32))
+        columns = _file_columns([(path, state) for path, (state, _) in newest.items()])
+        with replacing(self.path / FILES) as temporary:
+            pq.write_table(pa.table({"digest": digests, **columns}), temporary, compression="zstd")
+
+    def write_rows(self, manifest: Manifest, digests: list[bytes]) -> None:
+        """Keep the rows of a manifest with the keys of their vectors."""
+        n_rows = len(manifest)
+
+        def column(values: Any) -> pa.Array:
+            return pa.array([None] * n_rows if values is None else values.tolist(), pa.string())
+
+        table = pa.table(
+            {
+                "path": pa.array(_distinct([printable(path) for path in manifest.paths]), pa.string()),
+                "label": column(manifest.labels),
+                "split": column(manifest.split),
+                "group": column(manifest.groups),
+                "digest": pa.array(digests, pa.binary(32)),
+            }
+        )
+        facts = {"root": os.path.abspath(manifest.root), "classes": manifest.classes, "source": manifest.source}
+        table = table.replace_schema_metadata({"choqolate": json.dumps(facts)})
+        with replacing(self.path / ROWS) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+
+    def read_rows(self) -> tuple[Manifest, list[bytes]]:
+        """The manifest that was embedded here last."""
+        try:
+            table = pq.read_table(self.path / ROWS)
+            facts = json.loads(table.schema.metadata[b"choqolate"])
+            columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
+            root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
+        except FileNotFoundError as error:
+            raise ChoqolateError(
+                f"{self.path} is unfinished: run the embedding again, it goes on where it was stopped"
+            ) from error
+        except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+            raise ChoqolateError(f"{self.path / ROWS} is damaged ({error}): run the embedding again") from error
+        path, label, split, group, digests = columns.values()
+        return Manifest(root, path, label, split, group, classes, source), digests
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Two names that are no UTF-8 may be spelled out alike; the row tells them apart."""
+    counts = Counter(names)
+    return [name if counts[name] == 1 else f"{name} (row {row})" for row, name in enumerate(names)]
+
+
+def _holds_other_things(path: Path) -> bool:
+    """Whether a folder is in use for something else; another process may be making it ours at this moment."""
+    others = any(not entry.name.startswith(".") for entry in path.iterdir())
+    return others and not EmbeddingFolder.is_one(path)
+
+
+def _file_columns(files: Sequence[tuple[str, FileState]]) -> dict[str, pa.Array]:
+    columns = {"path": pa.array([path for path, _ in files], pa.string())}
+    for index, name in enumerate(FileState._fields):
+        columns[name] = pa.array([state[index] for _, state in files], pa.int64())
+    return columns
+
+
+def _as_seen(table: pa.Table) -> Seen:
+    states = map(FileState, *(table[name].to_pylist() for name in FileState._fields))
+    keys = zip(table["path"].to_pylist(), states, strict=True)
+    return dict(zip(keys, table["digest"].to_pylist(), strict=True))
+
+
+def cache_folder(backbone: Backbone) -> Path:
+    """Where vectors go that are given no place: ``$CHOQOLATE_CACHE``, or choqolate in the user's cache folder."""
+    base = os.environ.get("CHOQOLATE_CACHE")
+    home = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "choqolate"
+    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", backbone.name.rstrip("/").split("/")[-1])[-60:].strip("-.") or "backbone"
+    return home / "embeddings" / f"{slug}-{backbone.identity}-{backbone.precision}"

@@ -1,0 +1,150 @@
+"""New images for a trained model: from pixels to scores, by the encoder and the words that it was trained with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from choqolate._util.text import listed
+from choqolate.concepts.backbones import Backbone, load_backbone
+from choqolate.concepts.preprocessing import Unreadable, decode, file_state, read_content
+from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.data.provenance import section, texts
+from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from choqolate.explain.protocols import ConceptModel
+
+
+def read_image(path: str | os.PathLike[str]) -> Image:
+    """An image file, upright and in red, green and blue.
+
+    Raises:
+        ChoqolateError: if it cannot be read; the message says why.
+    """
+    try:
+        return decode(read_content(os.fspath(path))[0])
+    except Unreadable as error:
+        raise _unreadable(path, error) from None
+
+
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """What is no file at all is found out before an encoder is loaded."""
+    try:
+        file_state(os.fspath(path))
+    except Unreadable as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str | os.PathLike[str], error: Unreadable) -> ChoqolateError:
+    return ChoqolateError(f"expected an image, {os.fspath(path)} cannot be read: {error}")
+
+
+def score_for_model(
+    model: ConceptModel,
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    backbone: Backbone | str | None = None,
+) -> ConceptScores:
+    """Scores of images for a model's concepts, as its training scores were made.
+
+    Args:
+        model: a fitted classifier whose ``provenance_`` names its encoder and prompts, as :func:`fit_scores` notes it.
+        files: one image file or several.
+        backbone: the encoder, if it is in another place than it was; it must have the same weights.
+
+    Raises:
+        ChoqolateError: if a file is no image, the model does not say how its scores were made, or the encoder cannot
+            be loaded or is another one.
+    """
+    several = [files] if isinstance(files, str | os.PathLike) else list(files)
+    if not several:
+        raise ChoqolateError("expected at least one image, got none")
+    vocabulary = _vocabulary(model)
+    for path in several:
+        _check_file(path)
+    encoder = _backbone(model, backbone)
+    prompts = vocabulary.prompts()
+    concepts = vocabulary.combine(dict(zip(prompts, encoder.encode_texts(prompts), strict=True)))
+    step = encoder.batch_size
+    vectors = [
+        encoder.encode_images([read_image(path) for path in several[start : start + step]])
+        for start in range(0, len(several), step)
+    ]
+    provenance = {"backbone": encoder.describe(), "vocabulary": vocabulary.as_dict()}
+    return ConceptScores(
+        np.concatenate(vectors) @ concepts.T,
+        vocabulary.concepts,
+        paths=np.array([str(Path(path)) for path in several], dtype=object),
+        spurious=vocabulary.spurious,
+        provenance=provenance,
+    )
+
+
+def _vocabulary(model: ConceptModel) -> Vocabulary:
+    """The model's words with their synonyms and templates."""
+    known = section(model.provenance_, "vocabulary")
+    templates, synonyms = texts(known, "templates"), section(known, "synonyms")
+    if not templates:
+        raise ChoqolateError(
+            "expected a model that says how its scores were made, this one does not: train it on a table that "
+            "`choqolate score` made (choqolate fit, or fit_scores)"
+        )
+    words = tuple((name, *texts(synonyms, name)) for name in model.concepts_)
+    marked = set(texts(known, "spurious"))
+    spurious = tuple(name for name in model.concepts_ if name in marked)
+    return Vocabulary(tuple(model.concepts_), words, spurious, tuple(templates))
+
+
+def _backbone(model: ConceptModel, backbone: Backbone | str | None) -> Backbone:
+    known = section(model.provenance_, "backbone")
+    if backbone is None:
+        name = known.get("name")
+        if not isinstance(name, str):
+            raise ChoqolateError("expected a model that names its encoder, this one does not: pass the backbone")
+        try:
+            backbone = load_backbone(name)
+        except ChoqolateError as error:
+            raise ChoqolateError(
+                f"the encoder of the model, {name}, cannot be loaded: {error}; if it is in another place now, pass "
+                "that as the backbone"
+            ) from error
+    elif isinstance(backbone, str):
+        backbone = load_backbone(backbone)
+    if known.get("identity") not in (None, backbone.identity):
+        raise ChoqolateError(
+            f"expected the encoder that the model was trained with, {known.get('name')} ({known['identity']}), got "
+            f"{backbone.name} ({backbone.identity}): its scores mean something else"
+        )
+    return backbone
+
+
+def find_images(table: ConceptScores, root: str | os.PathLike[str] | None = None) -> list[Path | None]:
+    """The file of each row's image, ``None`` where there is none.
+
+    Args:
+        table: scores with paths.
+        root: the folder that the paths start from; by default where they were when they were scored.
+
+    Raises:
+        ChoqolateError: if a root is given and not one image is in it.
+    """
+    paths: list[str | None] = [None] * len(table) if table.paths is None else table.paths.tolist()
+    known = root if root is not None else table.provenance.get("root")
+    base = Path(known) if isinstance(known, str | os.PathLike) else Path()
+    files = [None if path is None else base / path for path in paths]
+    found = [file if file is not None and file.is_file() else None for file in files]
+    if root is not None and not any(found):
+        missing = listed([str(file) for file in files if file is not None][:1]) or "no paths at all"
+        raise ChoqolateError(
+            f"expected the images of the table in {root}, found none; the first would be {missing}: give the folder "
+            "that the paths start from"
+        )
+    return found

@@ -1,0 +1,275 @@
+"""A fitted model as a folder: ``config.json`` to read, ``model.safetensors`` for the numbers. Nothing is executed.
+
+A save replaces an older model in one step: the new numbers are written beside the old ones, then ``config.json``, which
+names their checksum, is put in place by a rename, then the numbers take their name. A reader finds the old model or the
+new one, whenever the power goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as tensor_bytes
+from sklearn.utils.validation import check_is_fitted
+
+from choqolate._util.checks import find_concepts
+from choqolate._util.files import check_parent, sync_folder, write_bytes
+from choqolate._util.text import listed
+from choqolate.errors import ChoqolateError
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.integral.layer import raw_shapes
+from choqolate.network.module import second_layer
+from choqolate.network.removal import MODES, Edit
+
+FORMAT = "choqolate-model"
+FORMAT_VERSION = 1
+CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
+
+
+def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
+    """Write a fitted classifier, its edits included, to a folder (made if missing).
+
+    Raises:
+        ChoqolateError: if the folder is a file, or holds a ``config.json`` that is not a model's.
+    """
+    check_is_fitted(classifier)
+    folder = Path(path)
+    check_target(folder)
+    tensors = {name: theta.contiguous() for name, theta in classifier.parameters_.items()}
+    for name in ("score_min_", "score_max_", "concept_means_", "label_shares_", "class_shift_"):
+        tensors[name.rstrip("_")] = torch.from_numpy(getattr(classifier, name).copy())
+    for name, values in classifier.history_.items():
+        tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
+    numbers = tensor_bytes(tensors)
+    config = _config(classifier) | {"sha256": hashlib.sha256(numbers).hexdigest()}
+    _rebuild(config, tensors)  # what cannot be loaded is not saved
+    try:
+        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise ChoqolateError(f"expected names that can be written as UTF-8: {error}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    _settle(folder)
+    write_bytes(folder / NEXT_TENSORS, numbers)
+    write_bytes(folder / CONFIG, text)
+    os.replace(folder / NEXT_TENSORS, folder / TENSORS)
+    sync_folder(folder)
+
+
+def load(path: str | PathLike[str]) -> ChoqolateClassifier:
+    """Read a classifier that :func:`save` wrote.
+
+    Raises:
+        ChoqolateError: if the folder is no model, is damaged, or comes from a newer version.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        raise ChoqolateError(
+            f"expected the folder of a model, {folder} is a file: give the folder that it was saved to"
+        )
+    try:
+        return _load(folder)
+    except ChoqolateError:  # a save in another process may have replaced one file between our reads of the two
+        return _load(folder)
+
+
+def _load(folder: Path) -> ChoqolateClassifier:
+    try:
+        config = json.loads((folder / CONFIG).read_bytes())
+    except FileNotFoundError as error:
+        raise ChoqolateError(
+            f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ChoqolateError(f"{folder / CONFIG} cannot be read ({error}): save the model again") from error
+    try:
+        _check_format(config)
+        tensors = _read_numbers(folder, config["sha256"])
+        return _rebuild(config, tensors)
+    except ChoqolateError as error:
+        raise ChoqolateError(f"{folder} is not a model that can be loaded: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ChoqolateError(
+            f"{folder} is not a model that can be loaded: {CONFIG} is incomplete or damaged "
+            f"({type(error).__name__}: {error}); save the model again"
+        ) from error
+
+
+def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
+    from choqolate import __version__
+
+    parameters = classifier.get_params()
+    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
+        parameters["random_state"] = None
+    if isinstance(parameters["class_weight"], dict):
+        parameters["class_weight"] = [[_plain(key), float(value)] for key, value in parameters["class_weight"].items()]
+    history = classifier.history_
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "choqolate_version": __version__,
+        "concepts": list(classifier.concepts_),
+        "named_concepts": hasattr(classifier, "feature_names_in_"),
+        "classes": [_plain(label) for label in classifier.classes_.tolist()],
+        "class_dtype": classifier.classes_.dtype.str,
+        "hyperparameters": {name: _plain(value) for name, value in parameters.items()},
+        "edits": [
+            {"concepts": list(edit.concepts), "nodes": edit.nodes and list(edit.nodes), "mode": edit.mode}
+            for edit in classifier.edits_
+        ],
+        "training": {
+            "epochs": len(history["loss"]),
+            "final_loss": float(history["loss"][-1]),
+            "final_accuracy": float(history["accuracy"][-1]),
+        },
+        "provenance": _provenance(getattr(classifier, "provenance_", None) or {}),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (str, int, float, bool, list, type(None))):
+        raise ChoqolateError(f"expected labels and parameters that are text or numbers, got {value!r}")
+    return value
+
+
+def check_target(path: str | PathLike[str]) -> None:
+    """Find out before the work, not after it, that a model cannot be saved to a folder."""
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ChoqolateError(f"expected a folder to save the model to, {folder} is a file: choose another path")
+    config = folder / CONFIG
+    if config.exists():
+        try:
+            ours = json.loads(config.read_bytes()).get("format") == FORMAT
+        except (ValueError, AttributeError):
+            ours = False
+        if not ours:
+            raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
+    check_parent(folder / CONFIG)
+
+
+def _check_format(config: Any) -> None:
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise ChoqolateError(f"expected {CONFIG} to say format {FORMAT!r}")
+    version = config.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise ChoqolateError(
+            f"it has format version {version!r}, this choqolate reads version {FORMAT_VERSION}: "
+            "upgrade choqolate, or save the model again with this version"
+        )
+
+
+def _settle(folder: Path) -> None:
+    """Finish an earlier save that was cut short after its config was in place, before its numbers are overwritten."""
+    try:
+        checksum = json.loads((folder / CONFIG).read_bytes())["sha256"]
+        numbers = (folder / NEXT_TENSORS).read_bytes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if hashlib.sha256(numbers).hexdigest() == checksum:
+        os.replace(folder / NEXT_TENSORS, folder / TENSORS)
+        sync_folder(folder)
+
+
+def _read_numbers(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
+    for name in (TENSORS, NEXT_TENSORS):  # the second, where a save was cut short after its config was in place
+        try:
+            numbers = (folder / name).read_bytes()
+        except FileNotFoundError:
+            continue
+        if hashlib.sha256(numbers).hexdigest() == checksum:
+            try:
+                return read_tensors(numbers)
+            except SafetensorError as error:
+                raise ChoqolateError(f"{name} is not a safetensors file ({error})") from error
+    if not (folder / TENSORS).exists():
+        raise ChoqolateError(f"{TENSORS} is missing: copy the whole folder")
+    raise ChoqolateError(f"{TENSORS} is truncated or not the one that {CONFIG} names: copy the folder again")
+
+
+def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ChoqolateClassifier:
+    parameters = dict(config["hyperparameters"])
+    if isinstance(parameters["class_weight"], list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
+    classifier = ChoqolateClassifier(**parameters)
+    classifier._check_parameters()
+    classifier.concepts_ = _names(config["concepts"])
+    classifier._name_inputs()
+    classifier.n_features_in_ = len(classifier.concepts_)
+    if config["named_concepts"] is True:
+        classifier.feature_names_in_ = np.array(classifier.concepts_, dtype=object)
+    classifier.classes_ = _class_labels(config["classes"], config["class_dtype"])
+    _check_numbers(classifier, tensors)
+    for name in ("score_min", "score_max", "concept_means", "label_shares"):
+        setattr(classifier, f"{name}_", tensors[name].numpy())
+    classifier.history_ = {
+        n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
+    }
+    classifier._set_parameters({n: t for n, t in tensors.items() if n.startswith(("nodes.", "classes."))})
+    classifier.edits_ = tuple(_edit(entry, classifier) for entry in config["edits"])
+    classifier.class_shift_ = tensors["class_shift"].numpy()
+    classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
+    return classifier._finish_edit(None)
+
+
+def _names(concepts: Any) -> list[str]:
+    if not isinstance(concepts, list) or not all(isinstance(name, str) for name in concepts):
+        raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
+    return concepts
+
+
+def _provenance(provenance: Any) -> dict[str, Any]:
+    if not isinstance(provenance, dict):
+        raise ChoqolateError(f"expected provenance to be a dictionary, found {type(provenance).__name__}")
+    try:
+        json.dumps(provenance, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ChoqolateError(f"expected provenance to hold what JSON can write: {error}") from error
+    return provenance
+
+
+def _class_labels(labels: Any, dtype: Any) -> np.ndarray:
+    fine = isinstance(labels, list) and len(set(map(str, labels))) == len(labels) > 1
+    fine = fine and all(isinstance(label, (str, int, float)) for label in labels)
+    if not fine or not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO":
+        raise ChoqolateError(f"expected at least two text or number classes, found {labels!r} of type {dtype!r}")
+    return np.array(labels, dtype=dtype)
+
+
+def _edit(entry: dict[str, Any], classifier: ChoqolateClassifier) -> Edit:
+    if entry["mode"] not in MODES:
+        raise ChoqolateError(f"it was edited with mode {entry['mode']!r}, known are {', '.join(MODES)}")
+    find_concepts(entry["concepts"], classifier.concepts_)
+    return Edit(tuple(entry["concepts"]), classifier._check_nodes(entry["nodes"]), entry["mode"])
+
+
+def _check_numbers(classifier: ChoqolateClassifier, tensors: dict[str, torch.Tensor]) -> None:
+    """Every array is there, has the shape that the config implies, and is finite."""
+    n_concepts, n_classes = len(classifier.concepts_), len(classifier.classes_)
+    width, rank = classifier.n_nodes or n_classes, classifier.rank
+    first = raw_shapes(len(classifier.input_names_), width, classifier.interactions, rank)
+    expected: dict[str, tuple[int, ...]] = {f"nodes.{name}": shape for name, shape in first.items()}
+    if classifier.n_nodes is not None:
+        second = raw_shapes(width, n_classes, second_layer(classifier.interactions), rank)
+        expected |= {f"classes.{name}": shape for name, shape in second.items()}
+    expected |= dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
+    expected |= dict.fromkeys(("label_shares", "class_shift"), (n_classes,))
+    missing = sorted((expected.keys() | {"history.loss", "history.accuracy"}) - tensors.keys())
+    if missing:
+        raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
+    for name, shape in expected.items():
+        if tuple(tensors[name].shape) != shape:
+            raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
+        if not tensors[name].isfinite().all():
+            raise ChoqolateError(f"{name} holds numbers that are not finite")

@@ -1,0 +1,1 @@
+"""One runner and one results format for all experiments."""

@@ -1,0 +1,179 @@
+"""Doing tasks in parallel processes, and never one twice: every finished run is a line in the results file."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from choqolate._util.processes import n_cores, serve
+from choqolate._util.progress import item_bar, shows_bars
+from choqolate._util.text import counted
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.experiments.engine.results import Results, Run
+from choqolate.experiments.engine.tasks import Config, Task
+
+
+class Batch(NamedTuple):
+    """A task, and the seeds to run it for, together."""
+
+    task: Task
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of some tasks.
+
+    Attributes:
+        runs: all runs of the results file, by key.
+        failures: why configs could not be run on their data, by the key of seed 0.
+        trained: how many runs are new.
+    """
+
+    runs: dict[str, Run]
+    failures: dict[str, str] = field(default_factory=dict)
+    trained: int = 0
+
+    def of(self, config: Config, seeds: Iterable[int]) -> list[Run]:
+        """The runs of a config, in the order of the seeds; those that there are."""
+        keys = (Run.key_of(config, seed) for seed in seeds)
+        return [self.runs[key] for key in keys if key in self.runs]
+
+    def reason(self, config: Config) -> str:
+        """Why a config has no runs."""
+        return self.failures.get(_config_key(config), "not run")
+
+
+def run_tasks(
+    wanted: Sequence[Batch],
+    results: Results,
+    *,
+    processes: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    verbose: bool = True,
+) -> Outcome:
+    """Run what is missing in the results file.
+
+    Every batch is written when it is done, in one step. Stopped or killed at any moment, the same call goes on with the
+    batches that are not in the file. Lines that are damaged are skipped, with a warning, and run again.
+
+    Args:
+        wanted: what to do, for which seeds; the longest first.
+        results: the file.
+        processes: how many work at a time; by default one for each core.
+        tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
+        verbose: show a progress bar (on a terminal).
+    """
+    known = _read(results)
+    batches = pending(wanted, known.keys())
+    failures: dict[str, str] = {}
+    problems: list[str] = []
+    noted: list[str] = []
+    trained = 0
+    workers = min(processes or n_cores(), len(batches))
+    total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
+    if batches:
+        tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}, {workers} at a time")
+    with item_bar(total, "training runs", enabled=verbose) as advance:
+        for batch, answer in _work(batches, workers):
+            noted += answer.warnings
+            results.append(answer.runs)
+            known |= {run.key: run for run in answer.runs}
+            failures |= {_config_key(config): why for config, why in answer.problems}
+            trained += len(answer.runs)
+            advance(len(batch.seeds) * len(batch.task.configs()))
+            if answer.runs and not shows_bars(verbose):
+                tell(f"{batch.task.label}: {counted(len(answer.runs), 'run')} in {answer.runs[0].seconds:.1f} s")
+            problems += [f"{batch.task.label}: {why}" for _, why in answer.problems]
+    for message in dict.fromkeys(noted):
+        warnings.warn(message, ChoqolateWarning, stacklevel=2)
+    for problem in dict.fromkeys(problems):
+        tell(problem)
+    return Outcome(known, failures, trained)
+
+
+def pending(wanted: Sequence[Batch], known: Collection[str]) -> list[Batch]:
+    """Of each task the part that is missing, and for which seeds; what is wanted twice is done once.
+
+    Args:
+        wanted: all that should be there.
+        known: keys of the runs that are.
+    """
+    planned: set[str] = set(known)
+    left: list[Batch] = []
+    for task, seeds in wanted:
+        configs = task.configs()
+        missing = [[seed for seed in seeds if Run.key_of(config, seed) not in planned] for config in configs]
+        places = [place for place, own in enumerate(missing) if own]
+        if places:
+            chosen = [seed for seed in seeds if any(seed in own for own in missing)]
+            left.append(Batch(task.part(places), tuple(chosen)))
+            planned |= {Run.key_of(configs[place], seed) for place in places for seed in chosen}
+    return left
+
+
+def _config_key(config: Config) -> str:
+    return Run.key_of(config, 0)
+
+
+def _read(results: Results) -> dict[str, Run]:
+    read = results.read()
+    if read.damaged:
+        warnings.warn(f"{read.trouble(results.path)}: these runs are repeated", ChoqolateWarning, stacklevel=3)
+    return {run.key: run for run in read.runs}
+
+
+class _Answer(NamedTuple):
+    runs: list[Run]
+    problems: list[tuple[Config, str]]
+    warnings: list[str]
+
+
+def _work(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
+    """The answers, as they come; in this process if one batch is left."""
+    if workers <= 1:
+        for batch in batches:
+            yield batch, _do(batch)
+        return
+    from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+    executor = ProcessPoolExecutor(workers, initializer=_become_worker, initargs=(os.getpid(),), timeout=300)
+    try:
+        running: dict[Future[_Answer], Batch] = {executor.submit(_do, batch): batch for batch in batches}
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future), future.result()
+    except BrokenExecutor as error:
+        raise ChoqolateError(
+            "a process that trains was killed, perhaps for lack of memory: what is done is kept; run again, with fewer "
+            "processes"
+        ) from error
+    except BaseException:
+        executor.shutdown(wait=False, kill_workers=True)  # what is under way is not waited for
+        raise
+    executor.shutdown(wait=True)
+
+
+def _do(batch: Batch) -> _Answer:
+    """Run a batch; what cannot be done on its data is an answer, all else an error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ChoqolateWarning)
+        configs = batch.task.configs()
+        try:
+            runs, problems = batch.task.run(batch.seeds)
+        except ChoqolateError as error:
+            runs, problems = [], dict.fromkeys(range(len(configs)), str(error))
+    messages = [str(one.message) for one in caught if issubclass(one.category, ChoqolateWarning)]
+    return _Answer(runs, [(configs[k], why) for k, why in problems.items()], list(dict.fromkeys(messages)))
+
+
+def _become_worker(parent: int) -> None:
+    serve(parent)
+    import torch
+
+    torch.set_num_threads(1)  # the other cores belong to the other processes

@@ -1,0 +1,239 @@
+"""The data that experiments run on: a table of scores each, ready on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from choqolate._util.checks import find_concepts
+from choqolate._util.files import write_bytes
+from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
+from choqolate.concepts.embedding import Embeddings, embed
+from choqolate.concepts.scoring import score
+from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.data.scores import ConceptScores
+from choqolate.datasets import find_dataset
+from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
+from choqolate.errors import ChoqolateError
+
+QUICK_IMAGES = 1_500
+MARK = "source.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of scores, and what belongs to it.
+
+    Attributes:
+        name: the data set's short name, or that of the file.
+        title: its name as people write it.
+        scores: the file.
+        fingerprint: of all that the file says, see :func:`fingerprint`.
+        embeddings: folder with the vectors of the images, for what needs them.
+        spurious: concepts known to be spurious; by default those that the table marks.
+        subjects: what spurious words are paired with in prompts; by default the classes.
+        n_classes: only the first so many classes.
+        in_paper: whether the paper's numbers may stand beside ours.
+    """
+
+    name: str
+    title: str
+    scores: Path
+    fingerprint: str
+    embeddings: Path | None = None
+    spurious: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    n_classes: int | None = None
+    in_paper: bool = False
+
+    def config(self) -> dict[str, Any]:
+        """What tells results on this source from those on others."""
+        said: dict[str, Any] = {"name": self.name, "fingerprint": self.fingerprint[:16]}
+        if self.n_classes is not None:
+            said["n_classes"] = self.n_classes
+        if self.spurious:
+            said["spurious"] = sorted(self.spurious)
+        return said
+
+    def load(self) -> ConceptScores:
+        """The labelled rows, with a split."""
+        table = _load(self.scores, self.fingerprint)
+        if self.spurious:
+            find_concepts(self.spurious, table.concepts, known="the scores have")
+            table = replace(table, spurious=self.spurious)
+        if self.n_classes is not None:
+            table = first_classes(table, self.n_classes)
+        for part in ("train", "test"):
+            table.part(part)  # before the work, not after
+        return table
+
+
+def fingerprint(table: ConceptScores) -> str:
+    """Of all in a table that results depend on: scores and labels, but also split, groups, classes, spurious words."""
+    columns = [None if part is None else part.tolist() for part in (table.split, table.groups)]
+    return _hash([table.fingerprint, *columns, table.classes, table.spurious])
+
+
+def _hash(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, expected: str) -> ConceptScores:
+    table = ConceptScores.load(path)
+    if fingerprint(table) != expected:
+        raise ChoqolateError(f"expected the scores in {path} to stay as they were, they have changed: run again")
+    return table.with_split().labelled()
+
+
+def first_classes(table: ConceptScores, n_classes: int) -> ConceptScores:
+    """The rows of the first so many classes, in the data set's order.
+
+    >>> table = ConceptScores([[0.1], [0.2], [0.3]], ["crest"], labels=["wren", "gull", "jay"], split=["train"] * 3)
+    >>> first_classes(table, 2).classes
+    ('gull', 'jay')
+    """
+    kept = table.classes[:n_classes]
+    if len(kept) < n_classes:
+        raise ChoqolateError(f"expected at least {n_classes} classes, the table has {len(table.classes)}")
+    assert table.labels is not None
+    rows = [label in set(kept) for label in table.labels.tolist()]
+    return replace(replace(table, classes=()).take(rows), classes=kept)
+
+
+def table_source(
+    path: Path, *, spurious: tuple[str, ...] = (), embeddings: Path | None = None, name: str | None = None
+) -> Source:
+    """A user's own table of scores.
+
+    Raises:
+        ChoqolateError: if the table has no labels, no rows to train or to test on, or lacks a spurious concept.
+    """
+    table = ConceptScores.load(path)
+    if not len(table):
+        raise ChoqolateError(f"expected rows in {path}, it has none")
+    source = Source(name or path.stem, name or path.stem, path, fingerprint(table), embeddings, spurious)
+    source.load()
+    return source
+
+
+def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True) -> Source:
+    """The embedded data set: drawn, encoded and scored, once for each folder and number of images."""
+    place = folder / "birds"
+    words = Vocabulary.parse(BIRDS.core, BIRDS.spurious)
+    wanted = {"images": n_images, "backbone": load_backbone("mini").identity, "words": _hash(words.as_dict())}
+
+    def make() -> ConceptScores:
+        rows = render_birds(place / "images", n_images, verbose=verbose)
+        backbone = load_backbone("mini", device="cpu")
+        encoded = embed(rows, backbone, place / "embeddings", verbose=verbose)
+        return score(encoded, words, backbone)
+
+    source = _prepared(place, BIRDS.name, BIRDS.title, wanted, make)
+    return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core)
+
+
+def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None, *, verbose: bool = True) -> Source:
+    """A published data set, from a copy under ``root``: encoded and scored with the paper's words, once.
+
+    Raises:
+        ChoqolateError: if there is no copy, or it lacks files; the message says what was expected.
+    """
+    dataset, place = find_dataset(name), folder / name
+    labels = root / f"{name}.csv"  # COCO's places are in a file of their own
+    if "labels" in dataset.options and not labels.exists():
+        raise ChoqolateError(
+            f"expected {labels} with the columns image and class, such as val2017/000000000139.jpg and home or hotel, "
+            f"there is no such file: {dataset.title} itself has no such classes"
+        )
+    rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options else {}))
+    words = Vocabulary.parse(dataset.core, dataset.spurious)
+    parts = (rows.paths, rows.labels, rows.split, rows.groups)
+    known = _hash([*(None if part is None else part.tolist() for part in parts), rows.classes])
+    wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_dict())}
+
+    def make() -> ConceptScores:
+        encoder = load_backbone(backbone or DEFAULT_BACKBONE)
+        encoded = embed(rows, encoder, place / "embeddings", verbose=verbose)
+        return score(encoded, words, encoder)
+
+    source = _prepared(place, name, dataset.title, wanted, make)
+    return replace(source, embeddings=place / "embeddings", in_paper=True)
+
+
+def paper_sources(
+    names: Sequence[str],
+    root: Path,
+    folder: Path,
+    backbone: str | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    verbose: bool = True,
+) -> tuple[dict[str, Source], dict[str, str]]:
+    """What there is of some data sets in a folder, as scores (``NAME.parquet``) or as copies; and why others are not.
+
+    Args:
+        names: of the data sets.
+        root: the folder with the copies or the scores.
+        folder: for embeddings and scores that are made.
+        backbone: the encoder; by default the paper's.
+        tell: called with a sentence on each step.
+        verbose: show progress bars (on a terminal).
+
+    Raises:
+        ChoqolateError: if there is no such folder.
+    """
+    if not root.is_dir():
+        raise ChoqolateError(f"expected a folder with the data sets, there is no folder {root}")
+    sources: dict[str, Source] = {}
+    absent: dict[str, str] = {}
+    for name in names:
+        scored = root / f"{name}.parquet"
+        try:
+            if scored.exists():
+                sources[name] = _scored_source(name, scored)
+            else:
+                tell(f"looking for {find_dataset(name).title} in {root}")
+                sources[name] = copy_source(name, root, folder, backbone, verbose=verbose)
+        except ChoqolateError as error:
+            absent[name] = str(error)
+    return sources, absent
+
+
+def _scored_source(name: str, path: Path) -> Source:
+    """Scores of a published data set; which words are spurious is known of it, if the file does not say."""
+    dataset, source = find_dataset(name), table_source(path, name=name)
+    table = source.load()
+    known = () if table.spurious else tuple(word for word in dataset.spurious if word in table.concepts)
+    return replace(source, title=dataset.title, spurious=known, in_paper=True)
+
+
+def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: Callable[[], ConceptScores]) -> Source:
+    """The source in a folder if it was made there in the same way, else made anew."""
+    scores, mark = place / "scores.parquet", place / MARK
+    known = _read_mark(mark)
+    if known is not None and known.get("wanted") == wanted and scores.exists():
+        return Source(name, title, scores, str(known["fingerprint"]))
+    table = make()
+    table.save(scores)
+    said = {"made_by": "choqolate reproduce", "wanted": wanted, "fingerprint": fingerprint(table)}
+    write_bytes(mark, json.dumps(said, indent=2).encode() + b"\n")
+    return Source(name, title, scores, fingerprint(table))
+
+
+def _read_mark(mark: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads(mark.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) and "fingerprint" in known else None
+
+
+def load_embeddings(source: Source) -> Embeddings | None:
+    """The vectors of a source's images, if it has them."""
+    return None if source.embeddings is None else Embeddings.load(source.embeddings)

@@ -1,0 +1,1 @@
+"""The paper's numbers, and one short declaration per table or figure."""

@@ -1,0 +1,202 @@
+"""A whole model: what each node reads, what it counts for, which concepts go together, which nodes are alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from choqolate import metrics
+from choqolate._util.checks import check_number, find_concepts
+from choqolate.data.provenance import section, texts
+from choqolate.errors import ChoqolateError
+from choqolate.explain.interactions import Interaction, strongest_interactions
+from choqolate.explain.node_names import name_nodes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from choqolate.explain.protocols import ConceptModel
+
+ALIKE = 0.8  # share of the attributions that two nodes have in common, from which they are near duplicates
+SAME_VALUES = 0.98  # correlation of their values, likewise
+
+
+class NodePair(NamedTuple):
+    r"""Two nodes that are nearly the same.
+
+    ``overlap`` is the share of their attributions that they have in common, :math:`\sum_j \min(w_j, w'_j)`;
+    ``correlation`` that of their values on the rows given, NaN without rows.
+    """
+
+    first: int
+    second: int
+    overlap: float
+    correlation: float
+
+
+@dataclass(frozen=True, repr=False)
+class ModelExplanation:
+    """What a model with N nodes over M concepts does for C classes, whatever the image.
+
+    Attributes:
+        node_attributions: Shapley values ``(N, M)``, rows sum to one; of linear baselines, signed weights.
+        class_attributions: Shapley values of the nodes in each class ``(C, N)``; of linear baselines, signed weights.
+        concepts: names of the M inputs; with ``bipolar`` the absences follow, "not <concept>".
+        classes: names of the C classes.
+        nodes: names of the N nodes, from their leading concepts.
+        spurious: those of the inputs that are known to be spurious.
+        interactions: the strongest pairs of concepts of each node ``(N,)``; empty for baselines.
+        node_interactions: the strongest pairs of nodes of each class ``(C,)``.
+        duplicates: pairs of nodes that are nearly the same; empty where the nodes are the classes.
+        one_layer: whether concepts are connected to classes directly; the nodes are the classes then.
+        history: node attributions of every epoch ``(epochs, N, M)`` if training kept them (``track=True``).
+    """
+
+    node_attributions: np.ndarray
+    class_attributions: np.ndarray
+    concepts: tuple[str, ...]
+    classes: tuple[str, ...]
+    nodes: tuple[str, ...]
+    spurious: tuple[str, ...] = ()
+    interactions: tuple[tuple[Interaction, ...], ...] = ()
+    node_interactions: tuple[tuple[Interaction, ...], ...] = ()
+    duplicates: tuple[NodePair, ...] = ()
+    one_layer: bool = False
+    history: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.concepts)} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
+        return f"ModelExplanation({sizes}; nodes: {' | '.join(self.nodes)})"
+
+    @property
+    def concept_to_class(self) -> np.ndarray:
+        """Share of every concept in every class ``(C, M)``: both layers' attributions, chained (a product)."""
+        return self.class_attributions @ self.node_attributions
+
+    @property
+    def gini(self) -> np.ndarray:
+        """Attribution Gini of each node ``(N,)``: near one where it reads few concepts."""
+        return metrics.attribution_gini(self.node_attributions)
+
+    def leading(self, node: int, most: int = 10) -> list[tuple[str, float]]:
+        """The concepts that a node reads most, with their attributions; zeros are left out."""
+        values = self.node_attributions[node]
+        order = np.argsort(-np.abs(values), kind="stable")[:most]
+        return [(self.concepts[j], float(values[j])) for j in order if values[j] != 0]
+
+    def plot_words(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw a word cloud of every node, see :func:`choqolate.plots.word_clouds`."""
+        from choqolate.plots import word_clouds
+
+        return word_clouds(self, ax=ax, **options)
+
+    def plot_bars(self, node: int, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the leading concepts of a node, see :func:`choqolate.plots.attribution_bars`."""
+        from choqolate.plots import attribution_bars
+
+        return attribution_bars(self, node, ax=ax, **options)
+
+    def plot_flow(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw what flows from the nodes to the classes, see :func:`choqolate.plots.class_flow`."""
+        from choqolate.plots import class_flow
+
+        return class_flow(self, ax=ax, **options)
+
+    def plot_interactions(self, node: int, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the pairs of concepts of a node, see :func:`choqolate.plots.interaction_graph`."""
+        from choqolate.plots import interaction_graph
+
+        return interaction_graph(self, node, ax=ax, **options)
+
+    def plot_dynamics(self, node: int, concepts: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a node's attributions over the epochs, see :func:`choqolate.plots.training_dynamics`."""
+        from choqolate.plots import training_dynamics
+
+        return training_dynamics(self, node, concepts, ax=ax)
+
+
+def explain_model(
+    model: ConceptModel, X: Any = None, *, spurious: str | Iterable[str] | None = None, most: int = 20
+) -> ModelExplanation:
+    """Explain a fitted classifier, ours or a baseline, as a whole.
+
+    Args:
+        model: with ``node_attributions_`` and ``class_attributions_``.
+        X: raw scores ``(n, M)``, to find nodes whose values are nearly the same, too.
+        spurious: concepts known to be spurious; by default those that the model's provenance marks.
+        most: interactions to keep, for each node and each class.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import ChoqolateClassifier
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> wine = explain_model(ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y), X)
+    >>> wine.node_attributions.shape, wine.class_attributions.shape, len(wine.interactions[0])
+    ((4, 13), (3, 4), 20)
+    >>> wine.leading(0)[0][0] in wine.nodes[0]
+    True
+    """
+    if isinstance(model, str | PathLike):
+        raise ChoqolateError(f"expected a fitted model, got the path {model}: choqolate.load reads it")
+    check_is_fitted(model)
+    check_number("most", most, minimum=0, whole=True)
+    concepts = tuple(getattr(model, "input_names_", model.concepts_))
+    classes = tuple(str(label) for label in model.classes_.tolist())
+    one_layer = getattr(model, "n_nodes", 0) is None
+    attributions = model.node_attributions_
+    nodes = classes if one_layer else name_nodes(attributions, concepts)
+    if spurious is None:
+        known = set(texts(section(model.provenance_, "vocabulary"), "spurious"))
+    else:
+        named = [spurious] if isinstance(spurious, str) else list(spurious)
+        known = {model.concepts_[j] for j in find_concepts(named, model.concepts_)} if named else set()
+    within, between = _interactions(model, concepts, nodes, most)
+    history = getattr(model, "history_", {}).get("node_attributions")
+    return ModelExplanation(
+        node_attributions=attributions,
+        class_attributions=model.class_attributions_,
+        concepts=concepts,
+        classes=classes,
+        nodes=nodes,
+        spurious=tuple(n for j, n in enumerate(concepts) if model.concepts_[j % len(model.concepts_)] in known),
+        interactions=within,
+        node_interactions=between,
+        duplicates=() if one_layer else tuple(_duplicates(attributions, None if X is None else model.transform(X))),
+        one_layer=one_layer,
+        history=history,
+    )
+
+
+def _interactions(
+    model: Any, concepts: tuple[str, ...], nodes: tuple[str, ...], most: int
+) -> tuple[tuple[tuple[Interaction, ...], ...], tuple[tuple[Interaction, ...], ...]]:
+    """Of the nodes and of the classes; nothing for models that have none."""
+    first = getattr(model, "_nodes", None)
+    if first is None:
+        return ((),) * len(nodes), ((),) * len(model.classes_)
+    within = strongest_interactions(first.capacity, concepts, most, first.frozen)
+    if model._classes is None:
+        return within, ((),) * len(model.classes_)
+    return within, strongest_interactions(model._classes, nodes, most)
+
+
+def _duplicates(attributions: np.ndarray, values: np.ndarray | None) -> list[NodePair]:
+    totals = np.abs(attributions).sum(1, keepdims=True)
+    shares = attributions / np.where(totals > 0, totals, 1.0)
+    correlation = None
+    if values is not None and len(values) > 1:
+        correlation = metrics.concept_correlation(values)
+    found = []
+    for first in range(len(shares)):
+        for second in range(first + 1, len(shares)):
+            one, other = shares[first], shares[second]
+            overlap = float(np.minimum(np.abs(one), np.abs(other))[one * other > 0].sum())
+            together = math.nan if correlation is None else float(correlation[first, second])
+            if overlap >= ALIKE or together >= SAME_VALUES:
+                found.append(NodePair(first, second, overlap, together))
+    return found

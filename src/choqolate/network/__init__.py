@@ -1,0 +1,1 @@
+"""Two layers of Choquet integrals: trained, fitted, edited."""

@@ -1,0 +1,153 @@
+"""The training loop of Eq. (4), for one run or for many side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from choqolate.errors import ChoqolateError
+from choqolate.integral import Capacity
+from choqolate.integral.factored import SortedInputs, sort_inputs
+from choqolate.network.module import ChoqolateNetwork
+
+# One stream of batches for every run of every model: runs that see the same batches can share their features.
+BATCH_ORDER_SEED = 0
+_PRESORT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Objective:
+    r"""Eq. (4): cross-entropy of :math:`\mathrm{softmax}(o / T)` plus ``l1`` on the interaction weights.
+
+    ``l1_on`` is ``"first"`` (the paper's) or ``"all"`` (both layers; with free weights the weights a as well). A tensor
+    ``(R, 1, 1)`` gives each run a temperature of its own.
+    """
+
+    temperature: float | Tensor = 0.005
+    l1: float = 0.01
+    l1_on: str = "first"
+
+    def fit_term(self, scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+        """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``."""
+        n_runs, n_rows, n_classes = scores.shape
+        logits = (scores / self.temperature).reshape(-1, n_classes)
+        losses = F.cross_entropy(logits, targets.repeat(n_runs), reduction="none")
+        return (losses.view(n_runs, n_rows) * weights).mean(1)
+
+    def penalty(self, node_mass: Tensor, nodes: Capacity, classes: Capacity | None) -> Tensor:
+        """The l1 term of each run ``(R,)``, from the nodes' interaction mass ``(R, N)``."""
+        total = node_mass.sum(1)
+        if self.l1_on == "all":
+            total = total + _singles_norm(nodes).view_as(node_mass).sum(1)
+            if classes is not None:
+                total = total + (classes.interaction_mass() + _singles_norm(classes)).sum(1)
+        return self.l1 * total
+
+
+def _singles_norm(capacity: Capacity) -> Tensor:
+    """The l1 norm of the weights a of each node, where it is not a constant less the interaction mass."""
+    singles = capacity.singles()
+    return singles.abs().sum(-1) if capacity.free else singles.new_zeros(singles.shape[:-1])
+
+
+@dataclass
+class History:
+    """What one run recorded, one entry an epoch; ``node_attributions`` only on request."""
+
+    loss: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    node_attributions: list[np.ndarray] = field(default_factory=list)
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        named = {"loss": np.array(self.loss), "accuracy": np.array(self.accuracy)}
+        if self.node_attributions:
+            named["node_attributions"] = np.stack(self.node_attributions)
+        return named
+
+
+def train(
+    network: ChoqolateNetwork,
+    inputs: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    objective: Objective,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    track: bool = False,
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> list[History]:
+    """Train all runs of the network with Adam; return one history each.
+
+    Args:
+        network: on the device and in the precision of ``inputs``.
+        inputs: ``(n, M)`` in [0, 1].
+        targets: class indices ``(n,)``.
+        weights: sample weights ``(n,)`` with mean one.
+        objective: what to minimise.
+        epochs, batch_size, learning_rate: how.
+        track: record the node attributions after every epoch.
+        on_epoch: called with the epoch's number and its mean loss.
+
+    Raises:
+        ChoqolateError: if the loss of a run stops being a finite number.
+    """
+    n_rows, n_runs = len(inputs), len(network.seeds)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
+    order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
+    presorted = _presort(network, inputs)
+    histories = [History() for _ in range(n_runs)]
+    for epoch in range(epochs):
+        rows = torch.randperm(n_rows, generator=order) if n_rows > batch_size else torch.arange(n_rows)
+        loss_sum, hits = inputs.new_zeros(n_runs), inputs.new_zeros(n_runs)
+        for batch in rows.to(inputs.device).split(batch_size):
+            u, y = inputs[batch], targets[batch]
+            nodes, classes = network.capacities()
+            presort = presorted[batch] if presorted is not None else None
+            scores, node_mass = network.scores(u, nodes, classes, presort)
+            losses = objective.fit_term(scores, y, weights[batch])
+            if objective.l1:
+                losses = losses + objective.penalty(node_mass, nodes, classes)
+            optimizer.zero_grad()
+            losses.sum().backward()  # runs share no parameter, so the sum leaves each its own gradient
+            optimizer.step()
+            loss_sum += losses.detach() * len(batch)
+            hits += (scores.detach().argmax(-1) == y).sum(1)
+        _record(histories, loss_sum / n_rows, hits / n_rows, network.seeds, epoch)
+        if track:
+            for history, attributions in zip(histories, network.node_attributions().cpu().numpy(), strict=True):
+                history.node_attributions.append(attributions)
+        if on_epoch is not None:
+            on_epoch(epoch, float(np.mean([history.loss[-1] for history in histories])))
+    _check_parameters(network)
+    return histories
+
+
+def _check_parameters(network: ChoqolateNetwork) -> None:
+    """The last step comes after the last loss."""
+    if not all(theta.isfinite().all() for theta in network.parameters()):
+        raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
+
+
+def _record(histories: list[History], losses: Tensor, accuracies: Tensor, seeds: tuple[int, ...], epoch: int) -> None:
+    for history, loss, accuracy, seed in zip(histories, losses.tolist(), accuracies.tolist(), seeds, strict=True):
+        if not np.isfinite(loss):
+            raise ChoqolateError(
+                f"the loss became {loss} in epoch {epoch + 1} (random_state={seed}), training cannot go on: "
+                "lower learning_rate, raise temperature, or use dtype='float64'"
+            )
+        history.loss.append(loss)
+        history.accuracy.append(accuracy)
+
+
+def _presort(network: ChoqolateNetwork, inputs: Tensor) -> SortedInputs | None:
+    """The inputs of a factored layer in sorted order, once for all epochs, where memory allows."""
+    if network.nodes.interactions != "factored" or 3 * inputs.numel() * inputs.element_size() > _PRESORT_BYTES:
+        return None
+    return sort_inputs(inputs)

@@ -1,0 +1,167 @@
+"""Images in a page: which ones, and what the model made of each."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import deque
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from choqolate.concepts.new_images import read_image
+from choqolate.errors import ChoqolateError
+from choqolate.explain import Attribution, LocalChange, LocalExplanation, find_counterfactual
+from choqolate.report import data_uri
+
+if TYPE_CHECKING:
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+MOST_SETS = 1_600_000  # tried for a counterfactual, over the number of nodes: with 8, all of up to 107 concepts
+SIDE = 240  # pixels of an image's longer side
+MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 10, 5, 3
+
+
+def choose(
+    margins: np.ndarray, right: np.ndarray, labels: Sequence[str], best: int, worst: int
+) -> tuple[list[int], list[int]]:
+    """Rows that are classified best and worst, of every class in turn.
+
+    Args:
+        margins: by how much the score of the true class is ahead of the best other ``(n,)``.
+        right: whether it is the one that was predicted ``(n,)``.
+        labels: the true class of each row.
+        best, worst: how many.
+
+    >>> margins = np.array([0.3, -0.2, 0.1, 0.2])
+    >>> choose(margins, margins > 0, ["cat", "cat", "dog", "dog"], best=2, worst=1)
+    ([0, 3], [1])
+    """
+    order = np.argsort(margins, kind="stable")
+    surest = in_turn([int(row) for row in order[::-1] if right[row]], labels)[:best]
+    return surest, in_turn([int(row) for row in order if not right[row]], labels)[:worst]
+
+
+def in_turn(rows: Sequence[int], labels: Sequence[str]) -> list[int]:
+    """The rows in their order, but one of each class at a time."""
+    waiting: dict[str, deque[int]] = {}
+    for row in rows:
+        waiting.setdefault(labels[row], deque()).append(row)
+    chosen = []
+    while any(waiting.values()):
+        chosen += [queue.popleft() for queue in waiting.values() if queue]
+    return chosen
+
+
+def example(
+    model: ChoqolateClassifier,
+    X: Any,
+    explanation: LocalExplanation,
+    change: LocalChange | None,
+    *,
+    name: str,
+    file: Path | None,
+    truth: str | None = None,
+    group: str | None = None,
+    marked: Container[str] = (),
+) -> dict[str, Any]:
+    """All that a page says of one image.
+
+    Args:
+        model: the classifier.
+        X: raw scores of the image, one row.
+        explanation: of this image alone.
+        change: what removals since training changed for it, if there were some.
+        name: what to call it.
+        file: the image itself, if it is at hand.
+        truth: its class, if known.
+        group: its group, if known.
+        marked: names to underline.
+    """
+    probabilities = model.predict_proba(X)[0]
+    ranking = explanation.ranking[0][:MOST_CLASSES]
+    predicted = str(explanation.predicted[0])
+    wrong = truth is not None and truth != predicted and truth in map(str, explanation.classes)
+    rival = str(explanation.classes[explanation.ranking[0][1]])
+    pair = (predicted, truth if wrong else rival)
+    return {
+        "name": name,
+        "image": thumbnail(file),
+        "truth": truth,
+        "group": group,
+        "predicted": predicted,
+        "right": None if truth is None else truth == predicted,
+        "classes": [(str(explanation.classes[r]), float(probabilities[r])) for r in ranking],
+        "lead": steps(explanation.contrast(*pair), MOST_CONCEPTS, marked),
+        "nodes": [] if model.n_nodes is None else steps(explanation.contrast(*pair, by="nodes"), MOST_NODES),
+        "counterfactual": find_counterfactual(model, X, most_sets=MOST_SETS // len(explanation.nodes)),
+        "before": None if change is None else _before(change, pair, marked),
+    }
+
+
+def _before(change: LocalChange, pair: tuple[object, object], marked: Container[str]) -> dict[str, Any]:
+    """The same lead before the removal, and the class that was predicted then."""
+    lead = steps(change.before.contrast(*pair), MOST_CONCEPTS, marked)
+    return {"predicted": str(change.before.predicted[0]), "flipped": bool(change.flipped[0]), "lead": lead}
+
+
+def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> dict[str, Any]:
+    """One number as a waterfall: contributions with where they begin and end; :func:`set_scale` turns it into bars."""
+    leading = attribution.leading(0, most)
+    start, end = float(attribution.start[0]), float(attribution.end[0])
+    n_others, others = attribution.others(0, most)
+    rows: list[dict[str, Any]] = [
+        {"name": s.name, "level": s.level, "value": s.value, "marked": s.name in marked} for s in leading
+    ]
+    if n_others > 0:
+        rows.append({"name": f"{n_others:,} others", "level": None, "value": others, "marked": False})
+    edges = np.cumsum([start, *(row["value"] for row in rows)]).tolist()
+    for row, left, right in zip(rows, edges[:-1], edges[1:], strict=True):
+        row |= {"edges": (min(left, right), max(left, right)), "against": right < left}
+    subject = attribution.subjects[0]
+    return {"subject": subject, "rows": rows, "start": start, "end": end, "range": (min(edges), max(edges))}
+
+
+def set_scale(waterfalls: Sequence[dict[str, Any]]) -> None:
+    """Give the bars of several waterfalls a place and a width in per cent of the range that all of them cover."""
+    if not waterfalls:
+        return
+    low = min(0.0, *(one["range"][0] for one in waterfalls))
+    high = max(0.0, *(one["range"][1] for one in waterfalls))
+    extent = high - low or 1.0
+    for one in waterfalls:
+        one |= {"zero": -100 * low / extent, "digits": digits(extent)}
+        for row in one["rows"]:
+            left, right = row["edges"]
+            row |= {"place": 100 * (left - low) / extent, "width": 100 * (right - left) / extent}
+
+
+def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
+    """All waterfalls of a card."""
+    nodes = [card["nodes"]] if card["nodes"] else []
+    return [card["lead"], *nodes, *([card["before"]["lead"]] if card["before"] else [])]
+
+
+def digits(largest: float) -> int:
+    """How many digits after the point show three that count of the largest number; at least two.
+
+    >>> digits(0.31), digits(0.0123), digits(0.0)
+    (3, 4, 3)
+    """
+    return 3 if largest <= 0 else min(max(2, 2 - math.floor(math.log10(largest))), 9)
+
+
+def thumbnail(file: Path | None) -> str | None:
+    """A small copy of an image as an address that holds all of it; ``None`` if it cannot be read."""
+    if file is None:
+        return None
+    try:
+        image = read_image(file)
+    except ChoqolateError:
+        return None
+    image.thumbnail((SIDE, SIDE))
+    content = io.BytesIO()
+    image.save(content, "JPEG", quality=82)
+    return data_uri(content.getvalue(), "image/jpeg")

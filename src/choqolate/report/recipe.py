@@ -1,0 +1,164 @@
+"""Where a model comes from, and what to type to make it again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import choqolate
+from choqolate._util.text import listed
+from choqolate.data.provenance import section, texts
+from choqolate.datasets import DATASETS
+from choqolate.estimators.classifier import ChoqolateClassifier
+
+if TYPE_CHECKING:
+    from choqolate.network.removal import Edit
+
+# parameters of the classifier and the options of `choqolate fit` that set them
+_OPTIONS = {
+    "n_nodes": "--nodes",
+    "temperature": "--temperature",
+    "l1": "--l1",
+    "epochs": "--epochs",
+    "batch_size": "--batch-size",
+    "learning_rate": "--learning-rate",
+    "interactions": "--interactions",
+    "rank": "--rank",
+    "bipolar": "--bipolar",
+    "class_weight": "--class-weight",
+    "random_state": "--seed",
+}
+_NOT_PART_OF_IT = ("device", "verbose", "track")  # they change where and how, not what
+
+
+def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
+    """Terms and what is known of them: encoder, prompts, data, hyperparameters, seed, versions."""
+    backbone, vocabulary, data = (section(model.provenance_, name) for name in ("backbone", "vocabulary", "data"))
+    parameters = model.get_params()
+    names = [name for name in parameters if name not in (*_NOT_PART_OF_IT, "random_state")]
+    history, left_out = model.history_, texts(data, "left_out")
+    versions = section(model.provenance_, "versions")
+    known = [
+        ("encoder", _backbone_name(backbone)),
+        ("its identity", backbone.get("identity")),
+        ("prompts", _prompts(vocabulary)),
+        ("concepts", f"{len(model.concepts_):,}{_marked(vocabulary)}"),
+        ("source of the images", model.provenance_.get("source")),
+        ("training rows", f"{data['rows']:,}" if isinstance(data.get("rows"), int) else None),
+        ("their split", data.get("split")),
+        ("fingerprint of the scores", data.get("fingerprint")),
+        ("left out of training", listed(left_out, 20) if left_out else None),
+        ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
+        ("seed", parameters["random_state"]),
+        ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
+        ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
+        ("this page made with", f"choqolate {choqolate.__version__}"),
+    ]
+    return [(name, str(text)) for name, text in known if text is not None]
+
+
+def _backbone_name(backbone: dict[str, Any]) -> str | None:
+    """What the encoder is called; of a folder on somebody's machine the last part."""
+    name = backbone.get("name")
+    if not isinstance(name, str):
+        return None
+    return Path(name).name if os.path.isabs(name) else name
+
+
+def _prompts(vocabulary: dict[str, Any]) -> str | None:
+    templates = texts(vocabulary, "templates")
+    return "the word itself" if templates == ["{}"] else listed(templates, 10) if templates else None
+
+
+def _marked(vocabulary: dict[str, Any]) -> str:
+    spurious = texts(vocabulary, "spurious")
+    return f", {len(spurious):,} of them marked as spurious" if spurious else ""
+
+
+def words(model: ChoqolateClassifier) -> dict[str, list[str]]:
+    """The vocabulary as files of words have it, by name of the file: a concept a line, its synonyms after ``|``."""
+    vocabulary = section(model.provenance_, "vocabulary")
+    synonyms, marked = section(vocabulary, "synonyms"), set(texts(vocabulary, "spurious"))
+    files: dict[str, list[str]] = {"words.txt": [], "spurious.txt": []}
+    for name in dict.fromkeys([*model.concepts_, *_left_out(model)]):
+        files["spurious.txt" if name in marked else "words.txt"].append(" | ".join([name, *texts(synonyms, name)]))
+    return {file: lines for file, lines in files.items() if lines}
+
+
+def _left_out(model: ChoqolateClassifier) -> list[str]:
+    return texts(section(model.provenance_, "data"), "left_out")
+
+
+def commands(model: ChoqolateClassifier) -> list[str]:
+    """What to type for the same model and page, from the images on; Python where the command line cannot say it."""
+    lines = [*_score(model), _fit(model)]
+    recalibrated, folder = bool(model.class_shift_.any()), "model"
+    for number, edit in enumerate(model.edits_, start=1):
+        edited = "edited" if len(model.edits_) == 1 else f"edited-{number}"
+        lines.append(shlex.join(_remove(edit, folder, edited, recalibrated=recalibrated and len(model.edits_) == 1)))
+        folder = edited
+    if recalibrated and len(model.edits_) > 1:
+        lines.append("# one of these removals, or a restoration, was recalibrated: which one is not known")
+    return [*lines, f"choqolate explain {folder} --scores scores.parquet -o report.html"]
+
+
+def _score(model: ChoqolateClassifier) -> list[str]:
+    """How the scores were made, if that is known."""
+    vocabulary, name = section(model.provenance_, "vocabulary"), _backbone_name(section(model.provenance_, "backbone"))
+    if name is None:
+        return []
+    command = ["choqolate", "score", "IMAGES/", "--concepts", "words.txt", "--backbone", name]
+    command += ["--spurious", "spurious.txt"] if "spurious.txt" in words(model) else []
+    source = model.provenance_.get("source")
+    command += ["--dataset", source] if isinstance(source, str) and source in DATASETS else []
+    for template in texts(vocabulary, "templates"):
+        command += [] if template == "{}" else ["--template", template]
+    return [shlex.join([*command, "-o", "scores.parquet"])]
+
+
+def _fit(model: ChoqolateClassifier) -> str:
+    usual, seed = ChoqolateClassifier().get_params(), model.random_state
+    changed = {
+        name: value
+        for name, value in model.get_params().items()
+        if value != usual[name] and name not in _NOT_PART_OF_IT
+    }
+    unknown_seed = not isinstance(seed, int)
+    if unknown_seed:
+        changed.pop("random_state", None)
+    left_out = _left_out(model)
+    if not section(model.provenance_, "data"):
+        given = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        return f"# in Python, on the X and y of the training: cq.ChoqolateClassifier({given}).fit(X, y).save('model')"
+    if any(name not in _OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):
+        changed |= {"leave_out": left_out} if left_out else {}
+        given = "".join(f", {name}={value!r}" for name, value in changed.items())
+        line = shlex.join(
+            ["python", "-c", f"import choqolate as cq; cq.fit_scores('scores.parquet'{given}).save('model')"]
+        )
+    else:
+        command = ["choqolate", "fit", "scores.parquet", "-o", "model"]
+        for name, value in changed.items():
+            flag = [] if name == "bipolar" else [str(0 if value is None else value)]  # no nodes are called 0
+            command += [_OPTIONS[name], *flag]
+        for name in left_out:
+            command += ["--leave-out", name]
+        line = shlex.join(command)
+    return f"{line}  # the seed is not known" if unknown_seed else line
+
+
+def removal_command(model: str, concepts: Sequence[str], *options: str) -> list[str]:
+    """`choqolate remove` with options first: names may begin with a dash."""
+    dashes = ["--"] if any(name.startswith("-") for name in concepts) else []
+    return ["choqolate", "remove", model, *options, *dashes, *concepts]
+
+
+def _remove(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
+    command = ["-o", edited]
+    command += [] if edit.mode == "rescale" else ["--mode", edit.mode]
+    command += [] if edit.nodes is None else ["--nodes", ",".join(map(str, edit.nodes))]
+    command += ["--recalibrate", "scores.parquet"] if recalibrated else []
+    return removal_command(folder, edit.concepts, *command)

@@ -1,0 +1,140 @@
+"""Suspects are what removal says they are, found where there is enough to tell."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from choqolate.analysis.evaluation import inputs
+from choqolate.analysis.suspects import COSTS, HELPFUL, IDLE, RELIES, find_suspects
+from choqolate.data.scores import ConceptScores
+from choqolate.metrics import group_accuracies, worst_group_accuracy
+from tests.reports import bird_table, small_model
+
+
+@pytest.fixture(scope="module")
+def table():
+    return bird_table(None, n_rows=6000, agreement=0.85)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return small_model(table)
+
+
+def measured(model, rows):
+    """Accuracy and worst group."""
+    predicted = model.predict(inputs(model, rows))
+    return (predicted == rows.labels).mean(), worst_group_accuracy(rows.labels, predicted, rows.groups)
+
+
+@pytest.mark.filterwarnings("ignore:little is left")
+def test_reasons_hold_for_every_concept(model, table):
+    found = find_suspects(model, table)
+    alone = {one.concepts[0]: one for one in found.found if len(one.concepts) == 1}
+    rows = table.part("val")
+    before = measured(model, rows)
+    accuracies = group_accuracies(rows.labels, model.predict(rows.frame), rows.groups)
+    worst_size = (rows.groups == min(accuracies, key=accuracies.get)).sum()
+    assert found.needed == pytest.approx(max(0.01, 3 / worst_size))
+    shares = model.class_attributions_.mean(0) @ model.node_attributions_
+    assert shares.sum() == pytest.approx(1)
+    for share, concept in zip(shares, table.concepts, strict=True):
+        accuracy, worst = measured(model.remove_concepts(concept), rows)
+        helps = worst - before[1] >= found.needed - 1e-9
+        idle = not helps and share >= RELIES / len(shares) and accuracy - before[0] > -COSTS
+        assert (concept in alone) == bool(helps or idle)
+        if concept in alone:
+            one = alone[concept]
+            assert one.accuracy_change == pytest.approx(accuracy - before[0])
+            assert one.worst_group_change == pytest.approx(worst - before[1])
+            assert one.share == pytest.approx(share)
+            assert one.reason == (HELPFUL if helps else IDLE)
+            assert one.spurious == (concept in table.spurious)
+
+
+def test_the_background_that_misleads_is_the_first_suspect(model, table):
+    found = find_suspects(model, table)
+    assert set(found.found[0].concepts) <= {"sea", "forest"}
+    assert set(found.to_remove) & {"sea", "forest"}
+    gains = [one.worst_group_change for one in found.helpful]
+    assert gains == sorted(gains, reverse=True)
+    assert found.found == (*found.helpful, *found.idle)
+
+
+@pytest.mark.filterwarnings("ignore:little is left")
+def test_concepts_that_hide_each_other_are_removed_together(table):
+    """Three copies of the background with a little noise: without one of them the others do its work."""
+    rng = np.random.default_rng(0)
+    sea = table.scores[:, [4]]
+    copies = sea + rng.normal(0, 0.004, (len(table), 3))
+    concepts = ("webbed feet", "long bill", "sea", "ocean", "waves")
+    hidden = ConceptScores(
+        np.hstack([table.scores[:, :2], copies]),
+        concepts,
+        labels=table.labels,
+        split=table.split,
+        groups=table.groups,
+    )
+    model = small_model(hidden)
+    found = find_suspects(model, hidden)
+    together = [one for one in found.helpful if len(one.concepts) > 1]
+    assert [set(one.concepts) for one in together] == [{"sea", "ocean", "waves"}]
+    before, after = (measured(one, hidden.part("val")) for one in (model, model.remove_concepts(together[0].concepts)))
+    assert together[0].worst_group_change == pytest.approx(after[1] - before[1])
+    assert together[0].accuracy_change == pytest.approx(after[0] - before[0])
+    assert together[0].share == pytest.approx(sum((model.class_attributions_.mean(0) @ model.node_attributions_)[2:]))
+    alone = [
+        one.worst_group_change for one in found.found if len(one.concepts) == 1 and one.concepts[0] in concepts[2:]
+    ]
+    assert together[0].worst_group_change > max(alone, default=0)
+
+
+def test_small_groups_of_validation_rows_are_not_trusted(model, table):
+    found = find_suspects(model, table)
+    assert (found.chosen, found.too_few) == ("val rows of the table", None)
+    few = table.take(np.flatnonzero((table.split != "val") | (np.arange(len(table)) % 20 == 2)))
+    found = find_suspects(model, few)
+    assert found.chosen == "test rows of the table"
+    assert found.rows == (few.split == "test").sum()
+    assert found.too_few == min(np.unique(few.part("val").groups, return_counts=True)[1])
+
+
+def test_without_groups_it_is_about_accuracy_alone(model, table):
+    found = find_suspects(model, replace(table, groups=None))
+    assert found.needed is None
+    assert found.helpful == ()
+    assert found.to_remove == ()
+    assert all(math.isnan(one.worst_group_change) and one.reason == IDLE for one in found.found)
+
+
+def test_a_bipolar_model_counts_presence_and_absence_together(table):
+    model = small_model(table, bipolar=True)
+    both = model.class_attributions_.mean(0) @ model.node_attributions_
+    n = len(table.concepts)
+    found = find_suspects(model, table).found
+    assert found
+    for one in found:
+        indices = [table.concepts.index(name) for name in one.concepts]
+        assert one.share == pytest.approx(sum(both[j] + both[n + j] for j in indices))
+
+
+def test_of_a_table_without_a_split_only_held_out_rows_are_tried(table):
+    whole = replace(table, split=None)
+    model = small_model(whole)
+    groups = table.groups.astype(object)
+    groups[::50] = None
+    for rows in (whole, replace(whole, groups=groups)):
+        found = find_suspects(small_model(rows), rows)
+        assert found.chosen == "test rows of the split that was made for training"
+        assert 0 < found.rows <= 0.3 * len(table) + 1
+    assert model.provenance_["data"]["split"] == "made"
+
+
+def test_rows_without_a_group_are_left_out(model, table):
+    groups = table.groups.astype(object)
+    groups[2::5][:7] = None  # some validation rows
+    whole, some = find_suspects(model, table), find_suspects(model, replace(table, groups=groups))
+    assert some.rows == whole.rows - 7
+    assert set(some.to_remove) & {"sea", "forest"}

@@ -1,0 +1,278 @@
+"""The commands fit, eval and remove. Most run in this process; those that are about a process start one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from tests.test_cli import choqolate
+
+import choqolate as cq
+from choqolate.cli import main
+from choqolate.cli.model_commands import Interactions, Mode, Split, fit
+from choqolate.data.manifest import SPLITS
+from choqolate.data.scores import ConceptScores
+from choqolate.integral.layer import INTERACTIONS
+from choqolate.network.removal import MODES
+from tests.small_tables import CONCEPTS, bird_scores
+
+ODD = ["[red]web[/] :smile:", "a\nb", "🏄‍♀️ surfer", "[/]", "sea", "forest"]
+
+
+def write_table(path, n_rows=150, **changes):
+    X, y, groups = bird_scores(n_rows)
+    split = np.array(["train", "train", "test"])[np.arange(n_rows) % 3]
+    fields = dict(scores=X.to_numpy(), concepts=CONCEPTS, labels=y, groups=groups, split=split)
+    ConceptScores(**fields | changes).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with tables, and a model that was trained by a real process."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_table(folder / "birds.parquet", spurious=["sea", "forest"])
+    write_table(folder / "whole.csv", split=None)
+    write_table(folder / "plain.csv", split=None, groups=None)
+    done = choqolate("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "said.txt").write_text(done.stdout)
+    assert done.stderr == ""
+    return folder
+
+
+@pytest.fixture
+def run(place, monkeypatch, capsys):
+    """Run a command in this process: exit code, standard output, standard error."""
+    monkeypatch.chdir(place)
+
+    def call(*arguments, width=120):
+        monkeypatch.setattr(sys, "argv", ["choqolate", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("NO_COLOR", "1")
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_fit_trains_saves_and_reports(place):
+    said = (place / "said.txt").read_text()
+    model = cq.load(place / "model")
+    assert model.get_params()["n_nodes"] == 3
+    assert not model.verbose
+    assert model.provenance_["data"]["split"] == "given"
+    table = ConceptScores.load(place / "birds.parquet")
+    assert "6 concepts, 3 nodes, 2 classes" in said
+    accuracies = [model.score(part.frame, part.labels) for part in (table.part("train"), table.part("test"))]
+    assert re.search(r"accuracy +{:.3f} +{:.3f}\n".format(*accuracies), said)
+    for word in ("training", "held out", "worst group", "Attribution Gini", "Node Coherence", "landbird", "waterbird"):
+        assert word in said
+    leading = model.concepts_[int(model.node_attributions_[0].argmax())]
+    assert f"\n0     {leading} {model.node_attributions_[0].max():.3f}, " in said
+    assert "choqolate eval model birds.parquet" in said
+    assert "choqolate remove model " in said
+
+
+def test_the_defaults_and_choices_are_those_of_the_library():
+    defaults = {name: p.default for name, p in inspect.signature(fit).parameters.items()}
+    ours = cq.ChoqolateClassifier().get_params()
+    renamed = {"nodes": "n_nodes", "seed": "random_state"}
+    for name in defaults.keys() - {"scores", "output", "leave_out"}:
+        assert defaults[name] == ours[renamed.get(name, name)], name
+    assert tuple(Interactions) == INTERACTIONS
+    assert tuple(Mode) == MODES
+    assert tuple(Split) == (*SPLITS, "all")
+
+
+def test_all_options_of_fit_reach_the_model(run):
+    options = "--nodes 0 --temperature 0.01 --l1 0.02 --epochs 2 --batch-size 64 --learning-rate 0.05 --bipolar"
+    more = "--interactions factored --rank 2 --class-weight balanced --seed 3 --device cpu"
+    left_out = ["--leave-out", "sea", "--leave-out", "crest"]
+    code, said, _ = run("fit", "whole.csv", "-o", "options", *options.split(), *more.split(), *left_out)
+    assert code == 0
+    model = cq.load("options")
+    wanted = dict(n_nodes=None, temperature=0.01, l1=0.02, epochs=2, batch_size=64, learning_rate=0.05, bipolar=True)
+    wanted |= dict(interactions="factored", rank=2, class_weight="balanced", random_state=3, device="cpu")
+    assert {name: model.get_params()[name] for name in wanted} == wanted
+    assert model.concepts_ == ["webbed feet", "long bill", "hooked bill", "forest"]
+    assert "no nodes" in said
+    assert "held out: test rows of the split that was made for training" in said
+
+
+def test_fit_without_held_out_rows_says_so(run):
+    write_table("train.csv", split=["train"] * 150)
+    code, said, notes = run("fit", "train.csv", "-o", "all-train", "--epochs", "1")
+    assert code == 0
+    assert "held out" not in said
+    assert notes == "choqolate: note: not evaluated on held-out rows: all rows with a label are for training\n"
+
+
+def test_eval_prints_tables(run):
+    code, said, notes = run("eval", "model", "birds.parquet")
+    assert (code, notes) == (0, "")
+    result = cq.load("model").score(*_test_rows())
+    assert re.search(rf"\naccuracy +{result:.3f}\n", said)
+    for name in ("landbird", "waterbird", "landbird on land", "test rows of the table", "taken for"):
+        assert name in said
+
+
+def _test_rows():
+    part = ConceptScores.load("birds.parquet").part("test")
+    return part.frame, part.labels
+
+
+def test_eval_prints_nothing_but_json_when_asked(run):
+    code, said, notes = run("eval", "model", "birds.parquet", "--json", "--split", "all")
+    assert (code, notes) == (0, "")
+    numbers = json.loads(said)
+    assert numbers["rows"] == 150
+    assert numbers["class_rows"].keys() == {"landbird", "waterbird"}
+    code, said, _ = run("eval", "model", "plain.csv", "--json")
+    assert json.loads(said)["worst_group"] is None
+
+
+def test_remove_reports_what_every_node_lost_and_leaves_the_model_alone(place, run):
+    before = {path.name: path.read_bytes() for path in (place / "model").iterdir()}
+    code, said, notes = run("remove", "model", "sea", "-o", "edited", "--scores", "birds.parquet")
+    assert (code, notes) == (0, "")
+    edited = cq.load("edited")
+    assert edited.removal_.concepts == ("sea",)
+    for node, lost in enumerate(edited.removal_.mass_lost):
+        assert re.search(rf"\n{node} +{lost:.1%} +", said)
+    model = cq.load("model")
+    old, new = model.score(*_test_rows()), edited.score(*_test_rows())
+    assert re.search(rf"accuracy +50 +{old:.3f} +{new:.3f} +{re.escape(f'{new - old:+.3f}')}\n", said)
+    assert "landbird on water" in said
+    assert {path.name: path.read_bytes() for path in (place / "model").iterdir()} == before
+    code, said, _ = run("eval", "edited", "birds.parquet")
+    assert "removed: sea" in said
+    code, _, _ = run("remove", "edited", "crest", "-o", "edited")
+    assert cq.load("edited").removal_.concepts == ("sea", "crest")
+
+
+def test_concepts_to_remove_come_from_arguments_files_and_marks(place, run):
+    (place / "words.txt").write_text("# places\nsea | ocean\n\n forest \n")
+    run("remove", "model", "crest", "sea", "--from", "words.txt", "-o", "three")
+    assert cq.load("three").removal_.concepts == ("crest", "sea", "forest")
+    code, *_ = run("remove", "model", "--spurious", "-o", "marked", "--mode", "impute", "--nodes", "0,2")
+    assert code == 0
+    edit = cq.load("marked").edits_[0]
+    assert (edit.concepts, edit.nodes, edit.mode) == (("sea", "forest"), (0, 2), "impute")
+    run("fit", "plain.csv", "-o", "unmarked", "--epochs", "1")
+    code, _, error = run("remove", "unmarked", "--spurious", "-o", "marked")
+    assert code == 2
+    assert "neither the model nor the scores given mark any" in error
+    code, *_ = run("remove", "unmarked", "--spurious", "-o", "marked", "--scores", "birds.parquet")
+    assert code == 0
+    assert cq.load("marked").removal_.concepts == ("sea", "forest")
+
+
+def test_recalibration_uses_the_training_rows(run):
+    code, said, _ = run("remove", "model", "sea", "-o", "shifted", "--recalibrate", "birds.parquet")
+    assert code == 0
+    part = ConceptScores.load("birds.parquet").part("train")
+    wanted = cq.load("model").remove_concepts("sea", recalibrate=part.frame)
+    np.testing.assert_array_equal(cq.load("shifted").class_shift_, wanted.class_shift_)
+    assert "recalibrated, class scores shifted by: landbird" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("fit birds.parquet -o birds.parquet", "expected a folder to save the model to, birds.parquet is a file"),
+        ("fit birds.parquet -o whole.csv/model", "whole.csv is a file: choose another path"),
+        ("fit nothing.csv -o new", "nothing.csv is not there"),
+        ("fit birds.parquet -o new --epochs 0", "expected epochs to be a whole number of at least 1, got 0"),
+        ("fit birds.parquet -o new --nodes -1", "expected n_nodes"),
+        ("fit birds.parquet -o new --leave-out see", "did you mean 'sea'"),
+        ("eval nothing birds.parquet", "expected a model folder with config.json at nothing"),
+        ("eval model birds.parquet --split val", "rows for 'train', 'test' only"),
+        ("eval model whole.csv --split test", "not the one that the model was trained on"),
+        ("remove model -o new", "expected concepts to remove, got none"),
+        ("remove model see -o new", "did you mean 'sea'"),
+        ("remove model sea -o new --nodes 0,x", "expected --nodes to be numbers such as 0,3, got '0,x'"),
+        ("remove model sea -o new --nodes 7", "expected indices of nodes from 0 to 2"),
+        ("remove model --from nothing.txt -o new", "nothing.txt cannot be read"),
+        ("remove model sea -o birds.parquet", "birds.parquet is a file"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(run, arguments, message):
+    code, said, error = run(*arguments.split())
+    assert (code, said) == (2, "")
+    assert error.startswith("choqolate: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not os.path.exists("new")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["fit birds.parquet", "eval model", "remove model sea", "fit birds.parquet -o n --interactions odd"]
+)
+def test_mistakes_of_usage_are_exit_code_2(run, arguments):
+    code, said, error = run(*arguments.split())
+    assert (code, said) == (2, "")
+    assert "Usage: choqolate" in error
+
+
+def test_an_error_of_ours_is_exit_code_1(run, monkeypatch):
+    monkeypatch.setattr(ConceptScores, "load", lambda path: 1 / 0)
+    code, said, error = run("eval", "model", "birds.parquet")
+    assert (code, said) == (1, "")
+    assert "an error of ours, ZeroDivisionError" in error
+    assert error.count("\n") == 1
+
+
+def test_warnings_of_ours_are_notes_of_one_line(run):
+    code, _, notes = run("fit", "birds.parquet", "-o", "one", "--nodes", "1", "--epochs", "1")
+    assert code == 0
+    assert re.fullmatch(r"choqolate: note: with one node all classes get the same score: .*\n", notes)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_names_are_printed_as_they_are_and_tables_fit(run, width, n_classes):
+    X, y, _ = bird_scores(240)
+    names = ["[bold]bird", "b\nird", *(f"a bird called {'x' * n}" for n in range(3, 60, 6))][:n_classes]
+    labels = [names[(2 * row + (label == "waterbird")) % n_classes] for row, label in enumerate(y)]
+    table = ConceptScores(X.to_numpy(), ODD, labels=labels, groups=[f"{label} :smile: [/x]" for label in labels])
+    table.save("odd.parquet")
+    code, said, _ = run("fit", "odd.parquet", "-o", "odd", "--epochs", "2", width=width)
+    assert code == 0
+    for arguments in (
+        ["eval", "odd", "odd.parquet"],
+        ["remove", "odd", *ODD[:4], "-o", "odd2", "--scores", "odd.parquet"],
+    ):
+        code, more, error = run(*arguments, width=width)
+        assert code == 0, error
+        said += more
+    for name in ("[red]web[/] :smile: ", "a\\nb ", "🏄‍♀️ surfer ", "[/] ", "[bold]bird", "b\\nird", ":smile: [/x]"):
+        assert name in said, name
+    lines = [line for line in said.splitlines() if not line.startswith("  choqolate")]
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_output_that_the_terminal_cannot_spell_stops_nothing(place):
+    write_table(place / "surf.csv", concepts=ODD)
+    command = ["fit", "surf.csv", "-o", "surf", "--epochs", "1"]
+    done = choqolate(*command, cwd=place, encoding_of_output="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "\\U0001f3c4" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["fit", "eval", "remove"])
+def test_every_command_has_an_example(run, command):
+    code, said, _ = run(command, "--help")
+    assert code == 0
+    assert f"Example: choqolate {command} " in said

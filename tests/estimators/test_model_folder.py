@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import choqolate as cq
+from tests.small_tables import bird_scores
+
+
+@pytest.fixture(scope="module")
+def birds():
+    return bird_scores(80)
+
+
+@pytest.fixture(scope="module")
+def model(birds):
+    X, y, _ = birds
+    return cq.ChoqolateClassifier(n_nodes=3, epochs=3).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_nodes": None, "random_state": 4},
+        {"interactions": "factored", "rank": 3, "track": True},
+        {"interactions": "none", "free_weights": True},
+        {"bipolar": True, "class_weight": {"landbird": 1.0, "waterbird": 2.5}, "dtype": "float64"},
+        {"class_weight": "balanced", "random_state": np.random.RandomState(1)},
+    ],
+)
+def test_a_loaded_model_is_the_saved_one(tmp_path, birds, options):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(**{"n_nodes": 3, "epochs": 3} | options).fit(X, y)
+    model.save(tmp_path / "model")
+    assert sorted(os.listdir(tmp_path / "model")) == ["config.json", "model.safetensors"]
+    back = cq.load(tmp_path / "model")
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.node_attributions_, model.node_attributions_)
+    np.testing.assert_array_equal(back.class_attributions_, model.class_attributions_)
+    assert back.history_.keys() == model.history_.keys()
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(back.history_[name], values)
+    same = set(model.get_params()) - ({"random_state"} if not isinstance(model.random_state, int) else set())
+    assert all(back.get_params()[name] == model.get_params()[name] for name in same)
+    assert list(back.feature_names_in_) == list(model.feature_names_in_)
+    np.testing.assert_array_equal(back.classes_, model.classes_)
+    np.testing.assert_array_equal(back.fit(X, y).classes_, model.classes_)
+
+
+@pytest.mark.parametrize("mode", ["rescale", "canonical", "impute"])
+def test_edits_are_saved_and_can_be_undone_after_loading(tmp_path, birds, model, mode):
+    X, _, _ = birds
+    edited = model.remove_concepts(["sea"], mode=mode, recalibrate=X).remove_concepts("crest", nodes=[1])
+    edited.save(tmp_path)
+    back = cq.load(tmp_path)
+    np.testing.assert_array_equal(back.predict_proba(X), edited.predict_proba(X))
+    np.testing.assert_array_equal(back.removal_.mass_lost, edited.removal_.mass_lost)
+    assert back.removal_.edits == edited.removal_.edits
+    np.testing.assert_array_equal(back.restore().predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.restore("crest").predict_proba(X), edited.restore("crest").predict_proba(X))
+
+
+def test_the_config_is_readable(tmp_path, model):
+    model.remove_concepts("sea").save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["format_version"] == 1
+    assert config["concepts"] == model.concepts_
+    assert config["classes"] == ["landbird", "waterbird"]
+    assert config["hyperparameters"]["temperature"] == 0.005
+    assert config["edits"] == [{"concepts": ["sea"], "nodes": None, "mode": "rescale"}]
+    assert config["training"]["epochs"] == 3
+
+
+def test_provenance_is_kept_through_saving_and_editing_and_reset_by_training(tmp_path, birds):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y)
+    assert model.provenance_ == {}
+    model.provenance_ = {"backbone": {"name": "ViT-B/32"}, "vocabulary": {"prompts": ["a photo of {}"]}}
+    model.remove_concepts("sea").save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["provenance"] == model.provenance_
+    back = cq.load(tmp_path)
+    assert back.provenance_ == back.restore().provenance_ == model.provenance_
+    assert back.fit(X, y).provenance_ == {}
+    assert all(run.provenance_ == {} for run in cq.fit_runs(X, y, seeds=range(2), n_nodes=3, epochs=1))
+
+
+def test_models_without_provenance_load_and_save(tmp_path, birds, model):
+    model.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config.pop("provenance") == {}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    back = cq.load(tmp_path)
+    assert back.provenance_ == {}
+    back.provenance_ = None
+    back.save(tmp_path)
+    assert cq.load(tmp_path).provenance_ == {}
+
+
+@pytest.mark.parametrize("provenance", [{"a": object()}, {"a": float("nan")}, {("a", "b"): 1}, ["a"]])
+def test_provenance_that_json_cannot_hold_is_not_saved(tmp_path, model, provenance):
+    other = model.remove_concepts("sea")
+    other.provenance_ = provenance
+    with pytest.raises(cq.ChoqolateError, match="expected provenance to"):
+        other.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("labels", [[3, 7], [True, False], [0.0, 2.0], ["ü", "\U0001f426"]])
+def test_labels_keep_their_type(tmp_path, birds, labels):
+    X, _, _ = birds
+    y = np.array(labels)[np.arange(80) % 2]
+    cq.ChoqolateClassifier(epochs=1).fit(X.to_numpy(), y).save(tmp_path)
+    back = cq.load(tmp_path)
+    assert back.classes_.dtype == y.dtype
+    assert sorted(back.classes_.tolist()) == sorted(labels)
+    assert back.concepts_ == [f"x{j}" for j in range(6)]
+    assert not hasattr(back, "feature_names_in_")
+
+
+def test_saving_again_replaces_and_leaves_other_files_alone(tmp_path, model):
+    (tmp_path / "notes.txt").write_text("mine")
+    model.save(tmp_path)
+    model.remove_concepts("sea").save(tmp_path)
+    assert cq.load(tmp_path).removal_.concepts == ("sea",)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "model.safetensors", "notes.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_kill_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path, birds, model):
+    X, _, _ = birds
+    versions = [model, model.remove_concepts("sea")]
+    expected = [version.predict_proba(X) for version in versions]
+    folder = tmp_path / "model"
+    start = time.perf_counter()
+    versions[0].save(folder)
+    one_save = time.perf_counter() - start
+    seen = set()
+    rng = random.Random(0)
+    for kill in range(300):
+        child = os.fork()
+        if child == 0:
+            while True:
+                for version in versions:
+                    version.save(folder)
+        # on any disk, however busy: from within the first save to after several
+        time.sleep(rng.uniform(0.2, 6) * one_save * (1 + kill / 30))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        found = cq.load(folder).predict_proba(X)
+        matches = [index for index, wanted in enumerate(expected) if np.array_equal(found, wanted)]
+        assert matches
+        seen.update(matches)
+        if kill >= 30 and seen == {0, 1}:
+            break
+    assert seen == {0, 1}
+
+
+def test_a_save_cut_short_after_its_config_is_still_found(tmp_path, birds, model):
+    X, _, _ = birds
+    model.save(tmp_path / "old")
+    edited = model.remove_concepts("sea")
+    edited.save(tmp_path / "new")
+    (tmp_path / "old" / "config.json").write_bytes((tmp_path / "new" / "config.json").read_bytes())
+    numbers = (tmp_path / "new" / "model.safetensors").read_bytes()
+    (tmp_path / "old" / "model.safetensors").write_bytes(b"an older model's numbers")
+    (tmp_path / "old" / "model.safetensors.next").write_bytes(numbers)
+    np.testing.assert_array_equal(cq.load(tmp_path / "old").predict_proba(X), edited.predict_proba(X))
+
+
+def test_two_saves_cut_short_one_after_the_other_lose_nothing(tmp_path, birds, model, monkeypatch):
+    X, _, _ = birds
+    model.save(tmp_path)
+    second, third = model.remove_concepts("sea"), model.remove_concepts("crest")
+    rename = os.replace
+
+    def cut_before(target):
+        def replace(source, destination):
+            if str(destination).endswith(target):
+                raise KeyboardInterrupt
+            rename(source, destination)
+
+        return replace
+
+    for version, target in ((second, "model.safetensors"), (third, "config.json")):
+        monkeypatch.setattr(os, "replace", cut_before(target))
+        with pytest.raises(KeyboardInterrupt):
+            version.save(tmp_path)
+        monkeypatch.undo()
+        if version is second:
+            np.testing.assert_array_equal(cq.load(tmp_path).predict_proba(X), second.predict_proba(X))
+    np.testing.assert_array_equal(cq.load(tmp_path).predict_proba(X), second.predict_proba(X))
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, birds, model):
+    X, y, _ = birds
+    changed = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y).set_params(n_nodes=9)
+    assert len(changed.get_feature_names_out()) == 3
+    with pytest.raises(cq.ChoqolateError, match=r"nodes.theta of shape \(9, 6, 6\), found \(3, 6, 6\)"):
+        changed.save(tmp_path / "model")
+    odd = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, np.where(y == "landbird", "\ud800", "b"))
+    with pytest.raises(cq.ChoqolateError, match="UTF-8"):
+        odd.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def change_numbers(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+    numbers = (folder / "model.safetensors").read_bytes()
+    change_config(folder, sha256=hashlib.sha256(numbers).hexdigest())
+
+
+class Trap:
+    """What would run if anything here were unpickled."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.marker),))
+
+
+def hyperparameters(**changes):
+    return cq.ChoqolateClassifier(n_nodes=3, epochs=3).get_params() | changes
+
+
+DAMAGE = {
+    "config.json is missing": (lambda f: (f / "config.json").unlink(), "expected a model folder with config.json"),
+    "config.json is empty": (lambda f: (f / "config.json").write_text(""), "cannot be read"),
+    "config.json is not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
+    "config.json is a deep nest": (lambda f: (f / "config.json").write_text("[" * 100_000), "cannot be read"),
+    "config.json is a list": (lambda f: (f / "config.json").write_text("[]"), "expected config.json to say format"),
+    "config.json is another program's": (lambda f: (f / "config.json").write_text('{"a": 1}'), "to say format"),
+    "from a newer version": (lambda f: change_config(f, format_version=99), "format version 99.*upgrade"),
+    "no concepts": (lambda f: change_config(f, concepts=None), "incomplete or damaged"),
+    "too few concepts": (lambda f: change_config(f, concepts=["a"]), "expected nodes.theta of shape"),
+    "concepts twice": (lambda f: change_config(f, concepts=["sea"] * 6), "every concept once"),
+    "concepts in one word": (lambda f: change_config(f, concepts="abcdef"), "list of names"),
+    "classes twice": (lambda f: change_config(f, classes=["a", "a"]), "text or number classes"),
+    "nested classes": (lambda f: change_config(f, classes=[["a"], ["b"]]), "text or number classes"),
+    "version true": (lambda f: change_config(f, format_version=True), "format version True"),
+    "no history": (lambda f: change_numbers(f, lambda t: t.pop("history.loss")), "has no 'history.loss'"),
+    "classes of a strange type": (lambda f: change_config(f, class_dtype="V8"), "text or number classes"),
+    "classes that are objects": (lambda f: change_config(f, class_dtype="datetime64[s]"), "text or number classes"),
+    "unknown hyperparameter": (
+        lambda f: change_config(f, hyperparameters=hyperparameters(evil=1)),
+        "incomplete or damaged.*evil",
+    ),
+    "impossible hyperparameter": (
+        lambda f: change_config(f, hyperparameters=hyperparameters(temperature=-1)),
+        "temperature",
+    ),
+    "edit of an unknown concept": (
+        lambda f: change_config(f, edits=[{"concepts": ["moon"], "nodes": None, "mode": "rescale"}]),
+        "moon",
+    ),
+    "edit of an unknown kind": (
+        lambda f: change_config(f, edits=[{"concepts": ["sea"], "nodes": None, "mode": "x"}]),
+        "mode 'x'",
+    ),
+    "edits without nodes": (lambda f: change_config(f, edits=[{}]), "incomplete or damaged"),
+    "provenance is text": (lambda f: change_config(f, provenance="me"), "provenance to be a dictionary, found str"),
+    "provenance is null": (lambda f: change_config(f, provenance=None), "provenance to be a dictionary"),
+    "no checksum": (lambda f: change_config(f, sha256=None), "truncated or not the one"),
+    "numbers are missing": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
+    "numbers are truncated": (
+        lambda f: os.truncate(f / "model.safetensors", 100),
+        "truncated or not the one that config.json names",
+    ),
+    "one array is missing": (lambda f: change_numbers(f, lambda t: t.pop("score_min")), "has no 'score_min'"),
+    "one array is too long": (
+        lambda f: change_numbers(f, lambda t: t.update(class_shift=np.zeros(9))),
+        r"class_shift of shape \(2,\)",
+    ),
+    "one number is not finite": (
+        lambda f: change_numbers(f, lambda t: t["nodes.theta"].fill(np.nan)),
+        "nodes.theta holds numbers that are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_an_error_that_says_so(tmp_path, model, kind):
+    damage, message = DAMAGE[kind]
+    model.save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(cq.ChoqolateError, match=message):
+        cq.load(tmp_path)
+
+
+def test_nothing_in_a_folder_is_executed(tmp_path, model):
+    folder, marker = tmp_path / "model", tmp_path / "executed"
+    model.save(folder)
+    trap = pickle.dumps(Trap(marker))
+    (folder / "model.safetensors").write_bytes(trap)
+    change_config(folder, sha256=hashlib.sha256(trap).hexdigest())
+    with pytest.raises(cq.ChoqolateError, match="not a safetensors file"):
+        cq.load(folder)
+    assert not marker.exists()
+
+
+def test_a_save_does_not_overwrite_what_is_not_a_model(tmp_path, model):
+    (tmp_path / "config.json").write_text('{"mine": true}')
+    with pytest.raises(cq.ChoqolateError, match="not a model's and would be overwritten"):
+        model.save(tmp_path)
+    assert (tmp_path / "config.json").read_text() == '{"mine": true}'
+    with pytest.raises(cq.ChoqolateError, match="is a file: choose another path"):
+        model.save(tmp_path / "config.json")
+    with pytest.raises(cq.ChoqolateError, match=r"config.json is a file: choose another path"):
+        model.save(tmp_path / "config.json" / "model")

@@ -1,0 +1,457 @@
+"""The report of a model: everything in it, nothing injected, whatever the data lack. test_pages.py opens it."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shlex
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import choqolate as cq
+from choqolate.analysis.evaluation import evaluate, fit_scores
+from choqolate.cli import main
+from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateError
+from choqolate.report.image_cards import choose, example, set_scale, steps
+from choqolate.report.model_page import write_report
+from choqolate.report.recipe import commands, words
+from tests.reports import NASTY, bird_table, nasty_table, small_model
+
+
+class Page(HTMLParser):
+    """Text of a page, its tags, ids and word clouds; every tag has to be closed in order."""
+
+    VOID = frozenset({"br", "img", "link", "meta"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags, self.ids, self.texts, self.images, self.open = [], set(), [], [], []
+        self.words: list[list[tuple[str, float]]] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.tags.append(tag)
+        self.ids.add(found.get("id"))
+        if tag == "img":
+            self.images.append(found["src"])
+        if found.get("role") == "region":
+            self.table = self.tables.setdefault(found["aria-label"], [])
+        if tag == "tr":
+            self.table.append([])
+        if tag in ("td", "th"):
+            self.table[-1].append("")
+        if found.get("class") == "cloud":
+            self.words.append([])
+        if tag == "text":
+            self.words[-1].append(("", float(found["font-size"])))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.texts.append(data)
+        if {"td", "th"} & set(self.open):
+            self.table[-1][-1] = " ".join(f"{self.table[-1][-1]}{data}".split())
+        if self.open and self.open[-1] == "text":
+            self.words[-1][-1] = (data, self.words[-1][-1][1])
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def page_of(tmp_path, model, table, **options) -> Page:
+    path = write_report(model, table, tmp_path / "report.html", **options)
+    return Page(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return bird_table(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return small_model(table)
+
+
+def test_the_page_holds_every_section(model, table, tmp_path):
+    page = page_of(tmp_path, model, table)
+    wanted = {"metrics", "nodes", "flows", "images", "groups", "suspects", "redundancy", "provenance"}
+    assert wanted <= page.ids
+    result = evaluate(model, table)
+    assert f"{100 * result.accuracy:.1f}\N{NO-BREAK SPACE}%".replace("\N{NO-BREAK SPACE}", " ") in page.text
+    assert result.worst_group[0] in page.text
+    for name in (*table.concepts, *model.classes_):
+        assert name in page.text
+    assert not {"script", "iframe", "object", "form"} & set(page.tags)
+
+
+def percent(value):
+    return f"{100 * value:.1f} %"
+
+
+def test_numbers_of_the_page_are_those_of_the_model(model, table, tmp_path):
+    page = page_of(tmp_path, model, table)
+    numbers = {row[0]: row[1:] for row in page.tables["Numbers"]}
+    results = [evaluate(model, table, part) for part in ("test", "train")]
+    assert numbers[""] == ["held out", "training"]
+    assert numbers["accuracy"] == [percent(one.accuracy) for one in results]
+    assert numbers["accuracy of the worst group"] == [percent(one.worst_group[1]) for one in results]
+    assert numbers["Attribution Gini"] == [f"{one.attribution_gini:.3f}" for one in results]
+    flows = page.tables["Share of every node in every class"]
+    assert flows[0][1:] == model.classes_.tolist()
+    for row, values, name in zip(flows[1:], model.class_attributions_.T, model.node_names_, strict=True):
+        assert row[0].endswith(name)
+        assert row[1:] == [f"{value:.3f}" for value in values]
+    whole = cq.explain_model(model)
+    strongest = [pair for pairs in whole.interactions for pair in pairs if pair.index >= 0.001]
+    for pair in strongest[:1]:
+        assert f"{pair.first} and {pair.second} +{pair.index:.3f}" in page.text
+    for pair in [pair for pairs in whole.interactions for pair in pairs if pair.index <= -0.001][:1]:
+        assert f"{pair.first} or {pair.second} −{-pair.index:.3f}" in page.text
+
+
+def test_the_page_is_self_contained_and_small(model, table, tmp_path):
+    html = write_report(model, table, tmp_path / "report.html").read_text()
+    assert len(html.encode()) < 5_000_000
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#)""", html)
+    assert "url(" not in html
+
+
+def test_words_of_a_cloud_are_the_leading_concepts_by_size(model, table, tmp_path):
+    page = page_of(tmp_path, model, table)
+    assert len(page.words) == len(model.node_attributions_)
+    for shown, values in zip(page.words, model.node_attributions_, strict=True):
+        order = np.argsort(-values, kind="stable")
+        assert [name for name, _ in shown] == [model.concepts_[j] for j in order][: len(shown)]
+        sizes = [size for _, size in shown]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_images_are_the_best_and_the_worst_of_the_held_out_ones(model, table, tmp_path):
+    page = page_of(tmp_path, model, table)
+    test = table.part("test")
+    X = test.frame
+    scores = model.class_scores(X)
+    truth = np.array([model.classes_.tolist().index(label) for label in test.labels])
+    rows = np.arange(len(test))
+    margins = scores[rows, truth] - np.where(np.arange(2) == truth[:, None], -np.inf, scores).max(1)
+    assert test.paths[margins.argmin()] in page.text
+    assert test.paths[margins.argmax()] in page.text
+    assert sum(source.startswith("data:image/jpeg") for source in page.images) == 4 + min(8, int((margins <= 0).sum()))
+
+
+def test_images_that_have_moved_are_found_or_said_to_be_missing(model, table, tmp_path):
+    moved = tmp_path / "elsewhere"
+    root = table.provenance["root"]
+    lost = ConceptScores(**{**vars_of(table), "provenance": {"root": str(moved)}})
+    with pytest.warns(cq.ChoqolateWarning, match=r"(\d+) of \1 images to show were not found"):
+        page = page_of(tmp_path, model, lost)
+    assert not any(source.startswith("data:image/jpeg") for source in page.images)
+    assert "no image at hand" in page.text
+    page = page_of(tmp_path, model, lost, root=root)
+    assert any(source.startswith("data:image/jpeg") for source in page.images)
+    with pytest.raises(ChoqolateError, match="found none"):
+        write_report(model, lost, tmp_path / "report.html", root=moved)
+
+
+def test_what_needs_labels_is_left_out_without_them(model, table, tmp_path):
+    bare = ConceptScores(**{**vars_of(table), "labels": None, "groups": None, "classes": ()})
+    page = page_of(tmp_path, model, bare)
+    assert {"nodes", "flows", "images", "redundancy"} <= page.ids
+    assert not {"metrics", "groups", "suspects"} & page.ids
+    assert "no labels" in page.text
+
+
+def test_a_model_alone_is_explained_without_scores(model, tmp_path):
+    page = page_of(tmp_path, model, None)
+    assert {"nodes", "flows", "provenance"} <= page.ids
+    assert not {"metrics", "images", "groups", "suspects", "redundancy"} & page.ids
+
+
+def test_an_edited_model_shows_before_and_after(model, table, tmp_path):
+    edited = model.remove_concepts(["sea", "forest"], mode="impute")
+    page = page_of(tmp_path, edited, table)
+    assert "removal" in page.ids
+    assert "before the removal" in page.text
+    before, after = evaluate(model, table), evaluate(edited, table)
+    for result in (before, after):
+        assert f"{100 * result.worst_group[1]:.1f}" in page.text
+    assert "choqolate remove model -o edited --mode impute sea forest" in page.text
+    flipped = (model.predict(table.part("test").frame) != edited.predict(table.part("test").frame)).sum()
+    assert flipped == sum(int(number) for number in re.findall(r"(\d+) went from", page.text)) > 0
+    assert "Changed by the removal" in page.text
+    numbers = {row[0]: row[1:] for row in page.tables["Numbers"]}
+    assert numbers["accuracy"][:2] == [percent(before.accuracy), percent(after.accuracy)]
+    lost = page.tables["What each node lost and reads instead"][1:]
+    assert [row[1:3] for row in lost] == [
+        [percent(max(gone, 0)), percent(kept)]
+        for gone, kept in zip(edited.removal_.mass_lost, edited.removal_.mass_retained, strict=True)
+    ]
+    change = cq.explain_change(model, edited)
+    for node, row in enumerate(lost):
+        assert [name for name, _ in change.losses(node, 3) if name not in row[3]] == []
+
+
+def test_one_layer_bipolar_and_factored_models_have_a_page(table, tmp_path):
+    for options in ({"n_nodes": None}, {"bipolar": True}, {"interactions": "factored"}, {"interactions": "none"}):
+        trained = small_model(table, **options)
+        page = page_of(tmp_path, trained, table)
+        assert len(page.words) == len(trained.node_attributions_)
+        assert ("flows" in page.ids) == (trained.n_nodes is not None)
+
+
+def test_labels_that_are_numbers_are_matched_with_the_text_of_a_table(table, tmp_path):
+    X, y = table.part("train").frame, (table.part("train").labels == "waterbird").astype(int)
+    numbered = cq.ChoqolateClassifier(n_nodes=3, epochs=5).fit(X, y)
+    labels = (table.labels == "waterbird").astype(int).astype(str)
+    page = page_of(tmp_path, numbered, ConceptScores(**{**vars_of(table), "labels": labels, "classes": ()}))
+    assert "suspects" in page.ids
+
+
+def test_odd_names_are_text_and_nothing_else(tmp_path):
+    table = nasty_table()
+    model = small_model(table)
+    with pytest.warns(cq.ChoqolateWarning, match="not found"):
+        html = write_report(model, table, tmp_path / "report.html", title="<script>title</script>").read_text()
+    page = Page(html)
+    assert "script" not in page.tags
+    assert "<script>title</script>" in page.text
+    for name in NASTY:
+        assert " ".join(name.split()) in page.text
+    assert html.count("<b>") == 0
+
+
+def test_suspects_come_with_the_command_that_removes_them(model, table, tmp_path):
+    unmarked = ConceptScores(**{**vars_of(table), "spurious": ()})
+    page = page_of(tmp_path, small_model(unmarked), unmarked, names=("my model", "my scores.csv"))
+    found = cq.find_suspects(small_model(unmarked), unmarked)
+    assert found.to_remove
+    words = [f"'{name}'" if " " in name else name for name in found.to_remove]
+    command = f"choqolate remove 'my model' -o 'my model-edited' --scores 'my scores.csv' {' '.join(words)}"
+    assert command in page.text
+    assert "suspect" in page.text
+    assert f"Without {len(found.to_remove)} suspected concept" in page.text
+    trained = small_model(unmarked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cq.ChoqolateWarning)
+        after = evaluate(trained.remove_concepts(found.to_remove), unmarked)
+    assert page.tables["Several removed at once"][1][1:] == [
+        str(len(found.to_remove)),
+        f"{percent(evaluate(trained, unmarked).accuracy)} → {percent(after.accuracy)}",
+        f"{percent(evaluate(trained, unmarked).worst_group[1])} → {percent(after.worst_group[1])}",
+    ]
+
+
+def test_a_card_shows_the_lead_before_and_after_the_removal(model, table):
+    edited = model.remove_concepts("sea", mode="impute")
+    X = table.part("test").frame.iloc[:1]
+    change = cq.explain_local_change(X, model, edited, baseline="mean")
+    card = example(edited, X, change.after, change, name="one", file=None)
+    pair = [str(change.after.classes[r]) for r in change.after.ranking[0]]
+    for lead, one in ((card["lead"], change.after), (card["before"]["lead"], change.before)):
+        assert lead["end"] == pytest.approx(one.contrast(*pair).end[0])
+        assert lead["start"] == pytest.approx(one.contrast(*pair).start[0])
+    assert card["lead"]["end"] != pytest.approx(card["before"]["lead"]["end"])
+
+
+def test_ties_are_right_if_the_true_class_is_predicted(table, tmp_path):
+    with pytest.warns(cq.ChoqolateWarning, match="node"):
+        blind = small_model(table, n_nodes=1)  # all classes tie
+    bare = ConceptScores(**{**vars_of(table), "labels": None, "groups": None, "classes": ()})
+    page = page_of(tmp_path, blind, bare)
+    assert "Wrong by most" not in page.text
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"vocabulary": {"templates": 5, "synonyms": {"sea": None}}},
+        {"vocabulary": {"templates": ["{}"], "synonyms": {"sea": 5}, "spurious": [["x"]]}},
+        {"data": {"left_out": 5, "rows": "many"}, "backbone": {"name": 7}, "versions": 3, "source": ["x"]},
+        {"data": [], "backbone": None, "vocabulary": "words"},
+    ],
+)
+def test_a_provenance_that_anyone_may_have_written_breaks_nothing(model, tmp_path, odd):
+    other = copy.copy(model)
+    other.provenance_ = odd
+    assert "provenance" in page_of(tmp_path, other, None).ids
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_nodes": None, "bipolar": True},
+        {"leave_out": ["sea"], "interactions": "factored", "rank": 2},
+        {"leave_out": ["sea"], "class_weight": {"landbird": 1.0, "waterbird": 2.0}},
+        {"random_state": 3, "class_weight": "balanced", "free_weights": True},
+    ],
+)
+def test_commands_make_the_same_model_again(table, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    table.save("scores.parquet")
+    trained = small_model(cq.ConceptScores.load("scores.parquet"), **options)
+    edited = trained.remove_concepts(
+        "crest", mode="impute", recalibrate=table.part("train").select(trained.concepts_).frame
+    )
+    *lines, explain = [line for line in commands(edited) if " score " not in line]
+    for line in lines:
+        parts = shlex.split(line)
+        if parts[0] == "python":
+            exec(parts[2], {})
+        else:
+            monkeypatch.setattr("sys.argv", parts)
+            main()
+    again = cq.load("edited")
+    np.testing.assert_array_equal(again.node_attributions_, edited.node_attributions_)
+    np.testing.assert_allclose(again.class_shift_, edited.class_shift_, atol=1e-12)
+    assert explain == "choqolate explain edited --scores scores.parquet -o report.html"
+    listed = {line for file in words(trained).values() for line in file}
+    assert listed == set(table.concepts)
+
+
+def test_what_cannot_be_made_again_is_said(table):
+    unseeded = small_model(table, random_state=None)
+    assert any("the seed is not known" in line for line in commands(unseeded))
+    plain = cq.ChoqolateClassifier(n_nodes=3, epochs=2).fit(table.frame, table.labels)
+    assert "# in Python, on the X and y of the training" in commands(plain)[0]
+    several = small_model(table).remove_concepts("sea", recalibrate=table.part("train").frame).remove_concepts("crest")
+    assert any("which one is not known" in line for line in commands(several))
+
+
+def test_commands_run_nothing_but_what_they_say(table):
+    label = "$(touch pwned) `touch pwned` \" '"
+    labels = np.where(table.labels == "landbird", label, table.labels)
+    odd = ConceptScores(**{**vars_of(table), "labels": labels, "classes": ()})
+    line = next(
+        line for line in commands(small_model(odd, class_weight={label: 2.0, "waterbird": 1.0})) if "fit_scores" in line
+    )
+    code = shlex.split(line)
+    assert code[:2] == ["python", "-c"]
+    assert len(code) == 3
+    assert repr(label) in code[2]
+
+
+def test_no_path_of_a_machine_is_on_the_page(model, table, tmp_path):
+    other = copy.copy(model)
+    other.provenance_ = {**model.provenance_, "backbone": {"name": "/home/alice/secret/clip", "identity": "abc"}}
+    far = ConceptScores(
+        **{**vars_of(table), "paths": [f"/home/alice/{path}" for path in table.paths], "provenance": {}}
+    )
+    with pytest.warns(cq.ChoqolateWarning, match="not found"):
+        html = write_report(other, far, tmp_path / "report.html").read_text()
+    assert "alice" not in html
+    assert "clip" in html
+
+
+def test_rows_that_were_trained_on_are_not_called_held_out(table, tmp_path):
+    train = table.part("train")
+    whole = ConceptScores(**{**vars_of(train), "split": None})
+    with pytest.warns(cq.ChoqolateWarning, match="rows that the model was trained on") as said:
+        page = page_of(tmp_path, small_model(table).remove_concepts("crest", mode="impute"), whole)
+    assert sum("trained on" in str(warning.message) for warning in said) == 1
+    assert [row for row in page.tables["Numbers"] if row[0] == ""] == [["", "all rows, before", "all rows, after"]]
+    assert "Rows that the model was trained on are among these" in page.text
+
+
+def test_without_groups_the_page_says_what_cannot_be_seen(model, table, tmp_path):
+    page = page_of(tmp_path, model, ConceptScores(**{**vars_of(table), "groups": None}))
+    assert "A column group in the scores" in page.text
+    assert "groups" not in page.ids
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.json"])
+def test_a_page_is_called_html(model, tmp_path, name):
+    with pytest.raises(ChoqolateError, match=r"ends in \.html"):
+        write_report(model, None, tmp_path / name)
+
+
+def test_two_hundred_classes_and_226_concepts_fit_on_a_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "choqolate.report.image_cards.MOST_SETS", 8_000
+    )  # it is the page that is tested, not the search
+    rng = np.random.default_rng(0)
+    labels = [f"class {index % 200}" for index in range(1200)]
+    centres = rng.normal(size=(200, 226))
+    scores = np.array([centres[index % 200] for index in range(1200)]) + rng.normal(size=(1200, 226))
+    wide = ConceptScores(scores, [f"concept number {j}" for j in range(226)], labels=labels)
+    model = fit_scores(wide, n_nodes=8, epochs=3, device="cpu")
+    path = write_report(model, wide, tmp_path / "report.html")
+    assert path.stat().st_size < 5_000_000
+    page = Page(path.read_text())
+    assert len(page.words) == 8
+    assert "12 of 200 classes" in page.text
+
+
+def test_the_same_model_gives_the_same_page(model, table, tmp_path):
+    first = write_report(model, table, tmp_path / "a.html").read_bytes()
+    assert first == write_report(model, table, tmp_path / "b.html").read_bytes()
+
+
+def test_the_best_and_worst_are_taken_from_every_class_in_turn():
+    margins = np.array([0.9, 0.8, 0.7, 0.1, -0.1, -0.9, -0.8])
+    labels = ["a", "a", "a", "b", "b", "a", "a"]
+    assert choose(margins, margins > 0, labels, best=3, worst=2) == ([0, 3, 1], [5, 4])
+
+
+def test_bars_of_a_waterfall_join_and_end_at_the_number(model, table):
+    lead = model.explain(table.part("test").frame.iloc[:1], baseline="mean").contrast()
+    drawn, other = steps(lead, 3), steps(lead, 1)
+    set_scale([drawn, other])
+    rows, low, high = drawn["rows"], *_range(drawn)
+    assert drawn["zero"] == other["zero"]
+    assert rows[-1]["name"].endswith("others")
+    place = drawn["start"]
+    for row in rows:
+        left, right = sorted((place, place + row["value"]))
+        assert row["place"] == pytest.approx(100 * (left - low) / (high - low))
+        assert row["width"] == pytest.approx(100 * (right - left) / (high - low))
+        place += row["value"]
+    assert place == pytest.approx(drawn["end"])
+
+
+def _range(drawn):
+    edges = np.cumsum([drawn["start"], *(row["value"] for row in drawn["rows"])])
+    return min(0, edges.min()), max(0, edges.max())
+
+
+def test_an_unreadable_image_does_not_stop_the_report(model, table, tmp_path):
+    broken = tmp_path / "images"
+    for path in table.paths:
+        (broken / path).parent.mkdir(parents=True, exist_ok=True)
+        (broken / path).write_bytes(b"no image")
+    page = page_of(tmp_path, model, table, root=broken)
+    assert "no image at hand" in page.text
+
+
+def test_new_images_are_explained_from_their_pixels(tmp_path):
+    rows = cq.datasets.birds.render_birds(tmp_path / "birds", 60, seed=3)
+    backbone = cq.load_backbone("mini")
+    embeddings = cq.embed(rows, backbone, tmp_path / "embeddings", workers=0)
+    words = ["webbed feet", "clawed feet", "sea", "forest", "long bill"]
+    scores = cq.score(embeddings, words)
+    model = fit_scores(scores, n_nodes=3, epochs=5, device="cpu")
+    photo = tmp_path / "new one.png"
+    Image.open(rows.files()[0]).save(photo)
+    page = page_of(tmp_path, model, scores, images=[photo])
+    assert "own" in page.ids
+    assert "new one.png" in page.text
+    assert str(tmp_path) not in page.text
+
+
+def vars_of(table: ConceptScores) -> dict:
+    names = ("scores", "concepts", "labels", "split", "groups", "paths", "classes", "spurious", "provenance")
+    return {name: getattr(table, name) for name in names}
