@@ -1,9 +1,13 @@
-"""The one error type and the one warning type of the package."""
+"""The one error type of the package, and its warnings."""
 
 
 class ChoqolateError(ValueError):
-    """Something the caller can mend: the message says what was expected, what came, and what to do."""
+    """Something the caller can fix: the message says what was expected, what came, and what to do."""
 
 
 class ChoqolateWarning(UserWarning):
     """The result is defined, but probably not what the caller has in mind."""
+
+
+class SmallRemainderWarning(ChoqolateWarning):
+    """A removal leaves little of some nodes."""
