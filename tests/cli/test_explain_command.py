@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.test_cli import choqolate
-from tests.test_cli_data import choqolate as run_here
+from tests.cli.test_cli import choqolate
+from tests.cli.test_data_commands import choqolate as run_here
 from tests.test_cli_model import ODD, write_table
 
 import choqolate as cq

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from tests.test_cli import choqolate
+from tests.cli.test_cli import choqolate
 
 import choqolate as cq
 from choqolate.cli import main

@@ -44,12 +44,12 @@ def by_hand(folder, images, texts):
 def test_vectors_are_those_of_transformers(kind, request):
     folder = request.getfixturevalue(f"{kind}_folder")
     images = [draw(seed, (20 + 7 * seed, 61 - 3 * seed)) for seed in range(6)] + [flag()]
-    images, texts = by_hand(folder, images, TEXTS)
+    vectors, texts = by_hand(folder, images, TEXTS)
     backbone = load_backbone(folder)
-    np.testing.assert_allclose(backbone.encode_images(images), images, atol=2e-6)
+    np.testing.assert_allclose(backbone.encode_images(images), vectors, atol=2e-6)
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), texts, atol=2e-6)
-    assert images.std(0).max() > 0.01  # different images have different vectors
-    assert backbone.dim == images.shape[1] == DIM
+    assert vectors.std(0).max() > 0.01  # different images have different vectors
+    assert backbone.dim == vectors.shape[1] == DIM
     assert backbone.encode_texts([]).shape == (0, DIM)
 
 

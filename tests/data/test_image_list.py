@@ -93,7 +93,7 @@ def test_the_first_name_counts(table):
         ("\n \n", "the file is empty"),
         ("path,label\n", "rows below the header of .*, there are none"),
         ("path,label\n\n,\n\n", "rows below the header of .*, there are none"),
-        ("image,label\na.jpg,cat\n", "column called path or image or .*got the columns 'image', 'label': rename"),
+        ("photo,label\na.jpg,cat\n", "column called path or image or .*got the columns 'photo', 'label': rename"),
         ("a.jpg,cat\nb.jpg,dog\n", "got the columns 'a.jpg', 'cat'"),
         ("path,label\na.jpg,cat\n\nb.jpg\n", "expected 2 cells .*line 4 has 1"),
         ("path,label\na.jpg,big,cat\n", "line 2 has 3: quote cells that contain ','"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.test_cli_data import choqolate, put
+from tests.cli.test_data_commands import choqolate, put
 
 from choqolate import ChoqolateError, ConceptScores
 from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, reproduce

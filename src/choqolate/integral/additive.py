@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from choqolate.integral.capacity import Capacity
+from choqolate.integral.capacity import Capacity, mass_of_touched
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,13 @@ class AdditiveCapacity(Capacity):
         return self.a * v[:, None, :]
 
     def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[AdditiveCapacity, Tensor]:
-        kept = self.a.masked_fill(removed, 0.0)
+        return self.reweighted((~removed).to(self.a.dtype))
+
+    def reweighted(self, factors: Tensor) -> tuple[AdditiveCapacity, Tensor]:
+        kept = self.a * factors
         if self.free:
             return replace(self, a=kept), kept.abs().sum(-1) / self.a.abs().sum(-1)
-        retained = kept.sum(-1)
+        retained = mass_of_touched(kept.sum(-1), factors)
         return replace(self, a=kept / retained[:, None]), retained
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> AdditiveCapacity:

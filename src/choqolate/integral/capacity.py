@@ -73,6 +73,18 @@ class Capacity(ABC):
         """
 
     @abstractmethod
+    def reweighted(self, factors: Tensor) -> tuple[Capacity, Tensor]:
+        r"""The capacities after every term is multiplied by the factors of its inputs, and their mass before rescaling.
+
+        ``factors`` is ``(N, M)``, nonnegative. With :math:`s_j` the factor of input j,
+
+        .. math:: a_j \leftarrow s_j a_j, \quad b_{jl} \leftarrow s_j s_l b_{jl}, \quad c_{jl} \leftarrow s_j s_l c_{jl},
+
+        all divided by their new sum, which is returned as well. Factors of 0 remove inputs as :meth:`without` does,
+        factors of 1 change nothing.
+        """
+
+    @abstractmethod
     def select(self, nodes: Sequence[int] | slice | Tensor) -> Capacity:
         """The capacities of the given nodes."""
 
@@ -111,3 +123,8 @@ def as_shares(values: Tensor) -> Tensor:
 def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
     """The two members of each pair, ``(2, M(M-1)/2)``, in the order in which b and c are written down."""
     return torch.triu_indices(n_inputs, n_inputs, 1, device=device)
+
+
+def mass_of_touched(mass: Tensor, factors: Tensor) -> Tensor:
+    """The mass ``(N,)`` to divide by; exactly one where no factor ``(N, M)`` differs from one, so that nothing moves."""
+    return torch.where((factors != 1).any(-1), mass, 1.0)

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag, pad
 
-from choqolate.integral.capacity import Capacity
+from choqolate.integral.capacity import Capacity, mass_of_touched
 
 _WORKSPACE = 9 << 19  # numbers in the largest buffer: 18 MB in single precision
 _CHUNK_ROWS = 2  # that should fit the workspace, else the terms are split
@@ -127,13 +127,26 @@ class FactoredCapacity(Capacity):
 
     def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[FactoredCapacity, Tensor]:
         # m_0 (1 - a_J) is left of the linear part, m_r (1 - p_J) (1 - q_J) of a term; p_J: the mass of p on removed J
-        linear = self.m[:, :1] * self.a.masked_fill(removed, 0.0) + (self._freed(removed) if canonical else 0.0)
-        p, q = (factor.masked_fill(removed[:, None], 0.0) for factor in (self.p, self.q))
+        return self._multiplied((~removed).to(self.a.dtype), freed=self._freed(removed) if canonical else None)
+
+    def reweighted(self, factors: Tensor) -> tuple[FactoredCapacity, Tensor]:
+        # the product form multiplies its diagonal p_j q_j by the square of a factor: the same at 0 and 1
+        return self._multiplied(factors)
+
+    def _multiplied(self, factors: Tensor, freed: Tensor | None = None) -> tuple[FactoredCapacity, Tensor]:
+        """All distributions times the factors of their inputs; ``freed (N, M)`` is added to the linear part."""
+        linear = self.m[:, :1] * (self.a * factors)
+        linear = linear if freed is None else linear + freed
+        p, q = self.p * factors[:, None], self.q * factors[:, None]
         terms = self.m[:, 1:] * (p.sum(-1) * q.sum(-1)).repeat(1, 2)
         m = torch.cat([linear.sum(-1, keepdim=True), terms], -1)
-        retained = m.sum(-1)
-        a, p, q = _normalised(linear, ~removed), _normalised(p, ~removed[:, None]), _normalised(q, ~removed[:, None])
-        return FactoredCapacity(m / retained[:, None], a, p, q), retained
+        retained = mass_of_touched(m.sum(-1), factors)
+        allowed = factors > 0
+        a, p, q = (_normalised(x, mask) for x, mask in ((linear, allowed), (p, allowed[:, None]), (q, allowed[:, None])))
+        touched = (factors != 1).any(-1)[:, None]
+        m, a = torch.where(touched, m / retained[:, None], self.m), torch.where(touched, a, self.a)
+        p, q = (torch.where(touched[:, None], new, old) for new, old in ((p, self.p), (q, self.q)))
+        return FactoredCapacity(m, a, p, q), retained
 
     def _freed(self, removed: Tensor) -> Tensor:
         """What kept inputs get back of their pairs with removed ones, ``(N, M)``: the sum of min(b, c) over these."""

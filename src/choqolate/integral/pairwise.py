@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from choqolate.integral.capacity import Capacity, pair_indices
+from choqolate.integral.capacity import Capacity, mass_of_touched, pair_indices
 from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
 
 _DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -101,17 +101,25 @@ class PairwiseCapacity(Capacity):
         return out.add_(self.singles() * v[:, None, :])
 
     def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[PairwiseCapacity, Tensor]:
-        involved = removed[:, :, None] | removed[:, None, :]
-        kept = self.w.masked_fill(involved, 0.0)
+        freed = None
         if canonical:
             upper = self.w.triu(1)
             common = torch.minimum(upper, self.w.tril(-1).mT)  # min(b, c) above the diagonal
             common = common + common.mT
             freed = (common * removed[:, None, :].to(common.dtype)).sum(-1).masked_fill(removed, 0.0)
-            kept = kept + torch.diag_embed(freed)
+        return self._multiplied((~removed).to(self.w.dtype), freed)
+
+    def reweighted(self, factors: Tensor) -> tuple[PairwiseCapacity, Tensor]:
+        return self._multiplied(factors)
+
+    def _multiplied(self, factors: Tensor, freed: Tensor | None = None) -> tuple[PairwiseCapacity, Tensor]:
+        """The weights times the factors of their inputs, rescaled; ``freed (N, M)`` is added to the single weights."""
+        kept = self.w * factors[:, :, None] * factors[:, None, :]
+        singles = self.singles() * factors
+        kept.diagonal(dim1=1, dim2=2).copy_(singles if freed is None else singles + freed)
         if self.free:
             return PairwiseCapacity(kept, free=True), kept.abs().sum((-1, -2)) / self.w.abs().sum((-1, -2))
-        retained = kept.sum((-1, -2))
+        retained = mass_of_touched(kept.sum((-1, -2)), factors)
         return PairwiseCapacity(kept / retained[:, None, None]), retained
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> PairwiseCapacity:

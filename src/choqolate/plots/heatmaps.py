@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from choqolate.explain.redundancy import Redundancy
 from choqolate.plots.labels import LINE, wrapped
 from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from choqolate.explain.redundancy import Redundancy
     from matplotlib.transforms import Bbox
 
 _LARGEST = 10.0  # points: names
