@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from choqolate.data.manifest import Manifest
     from choqolate.data.scores import ConceptScores
     from choqolate.errors import ChoqolateError, ChoqolateWarning
-    from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+    from choqolate.estimators.classifier import ChoqolateClassifier
+    from choqolate.estimators.edits_file import save_edits
     from choqolate.estimators.model_folder import load
+    from choqolate.estimators.runs import fit_runs
     from choqolate.explain import explain_change, explain_local_change, explain_model, find_counterfactual
     from choqolate.explain.redundancy import check_redundancy
     from choqolate.integral import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         moebius_transform,
         shapley_values,
     )
+    from choqolate.network.edits import Note
     from choqolate.report.model_page import write_report
 
 _HOME = {
@@ -49,6 +52,7 @@ _HOME = {
     "Embeddings": "choqolate.concepts.embedding",
     "ImageTransform": "choqolate.concepts.preprocessing",
     "Manifest": "choqolate.data.manifest",
+    "Note": "choqolate.network.edits",
     "Vocabulary": "choqolate.concepts.vocabulary",
     "baselines": "choqolate.baselines",
     "canonical_form": "choqolate.integral",
@@ -65,7 +69,7 @@ _HOME = {
     "explain_model": "choqolate.explain",
     "find_counterfactual": "choqolate.explain",
     "find_suspects": "choqolate.analysis.suspects",
-    "fit_runs": "choqolate.estimators.classifier",
+    "fit_runs": "choqolate.estimators.runs",
     "fit_scores": "choqolate.analysis.evaluation",
     "interaction_indices": "choqolate.integral",
     "load": "choqolate.estimators.model_folder",
@@ -74,6 +78,7 @@ _HOME = {
     "metrics": "choqolate.metrics",
     "moebius_transform": "choqolate.integral",
     "plots": "choqolate.plots",
+    "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
     "score_for_model": "choqolate.concepts.new_images",
     "shapley_values": "choqolate.integral",
@@ -90,6 +95,7 @@ __all__ = [
     "Embeddings",
     "ImageTransform",
     "Manifest",
+    "Note",
     "Vocabulary",
     "__version__",
     "baselines",
@@ -116,6 +122,7 @@ __all__ = [
     "metrics",
     "moebius_transform",
     "plots",
+    "save_edits",
     "score",
     "score_for_model",
     "shapley_values",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, LinearBottleneck, SparseAutoencoder
-from choqolate.estimators.descent import Training
+from choqolate.estimators.descent import Descent
 
 QUICK = {  # small and fast, and what each has of its own is at work
     LinearBottleneck: {},
@@ -41,7 +41,7 @@ def noisy_labels(n_rows=300, n_concepts=8, n_used=4, n_classes=3, seed=0):
 def runs_on(z, *, n_runs=1, penalty=0.0, epochs=1, learning_rate=0.01):
     """Runs of seeds 0, 1, ... on scaled scores without labels."""
     z = torch.as_tensor(z, dtype=torch.float64)
-    return Training(
+    return Descent(
         X=z.numpy(),
         z=z,
         targets=torch.zeros(len(z), dtype=torch.int64),

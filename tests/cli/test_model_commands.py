@@ -11,7 +11,6 @@ import sys
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from tests.cli.test_cli import choqolate
 
 import choqolate as cq
 from choqolate.cli import main
@@ -20,6 +19,7 @@ from choqolate.data.manifest import SPLITS
 from choqolate.data.scores import ConceptScores
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
+from tests.cli.test_cli import choqolate
 from tests.small_tables import CONCEPTS, bird_scores
 
 ODD = ["[red]web[/] :smile:", "a\nb", "🏄‍♀️ surfer", "[/]", "sea", "forest"]

@@ -73,11 +73,11 @@ def test_edits_are_saved_and_can_be_undone_after_loading(tmp_path, birds, model,
 def test_the_config_is_readable(tmp_path, model):
     model.remove_concepts("sea").save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["format_version"] == 1
+    assert config["format_version"] == 2
     assert config["concepts"] == model.concepts_
     assert config["classes"] == ["landbird", "waterbird"]
     assert config["hyperparameters"]["temperature"] == 0.005
-    assert config["edits"] == [{"concepts": ["sea"], "nodes": None, "mode": "rescale"}]
+    assert config["edits"] == [{"edit": "remove", "concepts": ["sea"], "nodes": None, "mode": "rescale"}]
     assert config["training"]["epochs"] == 3
 
 
@@ -268,14 +268,29 @@ DAMAGE = {
         "temperature",
     ),
     "edit of an unknown concept": (
-        lambda f: change_config(f, edits=[{"concepts": ["moon"], "nodes": None, "mode": "rescale"}]),
+        lambda f: change_config(f, edits=[{"edit": "remove", "concepts": ["moon"]}]),
         "moon",
     ),
-    "edit of an unknown kind": (
-        lambda f: change_config(f, edits=[{"concepts": ["sea"], "nodes": None, "mode": "x"}]),
-        "mode 'x'",
+    "removal in an unknown mode": (
+        lambda f: change_config(f, edits=[{"edit": "remove", "concepts": ["sea"], "mode": "x"}]),
+        "mode of removal among .*'x'",
     ),
-    "edits without nodes": (lambda f: change_config(f, edits=[{}]), "incomplete or damaged"),
+    "edit of an unknown kind": (lambda f: change_config(f, edits=[{"edit": "paint"}]), "'paint'.*Upgrade choqolate"),
+    "edit without a kind": (lambda f: change_config(f, edits=[{}]), "Expected an edit among remove"),
+    "edit without concepts": (lambda f: change_config(f, edits=[{"edit": "remove"}]), "fields of the edit 'remove'"),
+    "edit of text": (lambda f: change_config(f, edits=["remove"]), "Expected an edit among remove"),
+    "edit of nodes that are not there": (
+        lambda f: change_config(f, edits=[{"edit": "remove", "concepts": ["sea"], "nodes": [7]}]),
+        "nodes from 0 to 2",
+    ),
+    "factor below zero": (
+        lambda f: change_config(f, edits=[{"edit": "reweight", "factors": {"sea": -1.0}}]),
+        "factor of at least 0 for 'sea'",
+    ),
+    "shift of too few classes": (
+        lambda f: change_config(f, edits=[{"edit": "recalibrate", "shift": [0.1]}]),
+        "shift of 2 class scores, got 1",
+    ),
     "provenance is text": (lambda f: change_config(f, provenance="me"), "provenance to be a dictionary, found str"),
     "provenance is null": (lambda f: change_config(f, provenance=None), "provenance to be a dictionary"),
     "no checksum": (lambda f: change_config(f, sha256=None), "truncated or not the one"),

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.network.removal import match_shares
+from choqolate.network.recalibration import match_shares
+from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, bird_scores
 
 FORMS = [
@@ -114,7 +115,7 @@ def test_impact_is_exact_where_a_node_is_almost_one_concept(birds):
     clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
     theta = clf.parameters_["nodes.theta"]
     theta[0, 4, 4] = theta[1, 0, 0] = 40.0  # a share of all but 1e-16
-    clf._set_parameters(clf.parameters_)
+    set_parameters(clf, clf.parameters_)
     with pytest.warns(cq.ChoqolateWarning, match=r"node 0 keeps 0\.00%"):
         by_removal = clf.remove_concepts("sea").score(X, y)
     assert clf.removal_impact(X, y).loc["sea", "accuracy"] == pytest.approx(by_removal)
@@ -125,7 +126,7 @@ def test_what_an_edit_leaves_is_said_once_and_of_that_edit(birds, tmp_path):
     clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
     theta = clf.parameters_["nodes.theta"]
     theta[0, 4, 4] = theta[1, 0, 0] = 40.0
-    clf._set_parameters(clf.parameters_)
+    set_parameters(clf, clf.parameters_)
     with pytest.warns(cq.ChoqolateWarning, match=r"some nodes, now rescaled to one: node 0 keeps [\d.]+%$"):
         edited = clf.remove_concepts("sea")
     edited.save(tmp_path)
@@ -140,7 +141,7 @@ def test_rescale_keeps_ratios_and_reports_what_went(birds):
     X, y, _ = birds
     clf = cq.ChoqolateClassifier(n_nodes=3, epochs=10).fit(X, y)
     edited = clf.remove_concepts("sea")
-    before, after = clf._nodes.capacity.w, edited._nodes.capacity.w
+    before, after = clf.network_.nodes.capacity.w, edited.network_.nodes.capacity.w
     kept = [j for j in range(6) if j != 4]
     lost = before[:, 4, :].sum(1) + before[:, :, 4].sum(1) - before[:, 4, 4]
     report = edited.removal_
@@ -216,7 +217,7 @@ def test_mistakes_are_named(birds):
         (lambda: clf.remove_concepts("zebra crossing"), "this model knows 'webbed feet'"),
         (lambda: clf.remove_concepts([]), "at least one concept, got none"),
         (lambda: clf.remove_concepts(["sea", "sea"]), "'sea' more than once"),
-        (lambda: clf.remove_concepts(CONCEPTS), "without any concept: keep at least one"),
+        (lambda: clf.remove_concepts(CONCEPTS), "without any concept. Keep at least one"),
         (lambda: clf.remove_concepts(CONCEPTS, mode="impute"), "without any concept"),
         (lambda: clf.remove_concepts(CONCEPTS[:3]).remove_concepts(CONCEPTS[3:]), "without any concept"),
         (lambda: clf.remove_concepts(CONCEPTS, nodes=[2]), "node 2 without any concept"),
@@ -279,7 +280,7 @@ def test_a_node_made_of_one_concept_alone(birds):
     X, y, _ = birds
     clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
     clf.parameters_["nodes.theta"][0, 4, 4] = 2000.0
-    clf._set_parameters(clf.parameters_)
+    set_parameters(clf, clf.parameters_)
     frozen = clf.remove_concepts("sea", mode="impute")  # a constant node, but a defined one
     assert np.ptp(frozen.transform(X)[:, 0]) == 0
     assert frozen.node_attributions_[0].tolist() == [0.0] * 6
@@ -302,12 +303,12 @@ def test_a_node_that_loses_almost_everything_is_reported(birds):
     X, y, _ = birds
     clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
     clf.parameters_["nodes.theta"][0, 4, 4] = 12.0
-    clf._set_parameters(clf.parameters_)
+    set_parameters(clf, clf.parameters_)
     with pytest.warns(cq.ChoqolateWarning, match="node 0 keeps"):
         edited = clf.remove_concepts("sea")
     assert edited.removal_.mass_retained[0] < 0.05
     np.testing.assert_allclose(edited.node_attributions_.sum(1), 1)
     clf.parameters_["nodes.theta"][0, 4, 4] = 2000.0
-    clf._set_parameters(clf.parameters_)
-    with pytest.raises(cq.ChoqolateError, match=r"node 0 is made of the removed concepts alone.*impute"):
+    set_parameters(clf, clf.parameters_)
+    with pytest.raises(cq.ChoqolateError, match=r"Node 0 is made of the removed concepts alone.*impute"):
         clf.remove_concepts("sea")

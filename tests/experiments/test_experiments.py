@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.test_data_commands import choqolate, put
 
 from choqolate import ChoqolateError, ConceptScores
 from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, reproduce
@@ -17,6 +16,7 @@ from choqolate.experiments.engine.sources import birds_source, first_classes, pa
 from choqolate.experiments.engine.tasks import Training
 from choqolate.experiments.paper import published as paper
 from choqolate.experiments.paper.components import parameters
+from tests.cli.test_data_commands import choqolate, put
 from tests.small_tables import CONCEPTS, bird_scores
 from tests.tiny import write_clip
 

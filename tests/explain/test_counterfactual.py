@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import choqolate as cq
 from choqolate.explain import Counterfactual, counterfactual, find_counterfactual
 from choqolate.integral.layer import raw_shapes
+from tests.networks import set_parameters
 from tests.small_tables import FORMS, bird_scores
 
 MODES = ["rescale", "canonical", "impute"]
@@ -125,11 +126,11 @@ def random_model(seed: int, interactions: str, bipolar: bool, n_concepts: int = 
     X = rng.random((30, n_concepts)) ** rng.uniform(0.5, 2, n_concepts)
     X[0], X[1] = 0.0, 1.0
     clf = cq.ChoqolateClassifier(n_nodes=3, epochs=1, interactions=interactions, rank=2, bipolar=bipolar)
-    clf._prepare(X, np.arange(30) % 3, None)
+    clf.fit(X, np.arange(30) % 3)
     second = "none" if interactions == "none" else "pairwise"
     shapes = {f"nodes.{k}": v for k, v in raw_shapes(n_concepts * (1 + bipolar), 3, interactions, 2).items()}
     shapes |= {f"classes.{k}": v for k, v in raw_shapes(3, 3, second, 2).items()}
-    clf._set_parameters({k: torch.from_numpy(rng.normal(0, sharpness, shape)) for k, shape in shapes.items()})
+    set_parameters(clf, {k: torch.from_numpy(rng.normal(0, sharpness, shape)) for k, shape in shapes.items()})
     return clf, X
 
 
@@ -165,7 +166,7 @@ def means_model(n_concepts: int, members: set[int], of_other: int):
     clf = cq.ChoqolateClassifier(n_nodes=None, interactions="none", epochs=1, dtype="float64").fit(X, [0, 1, 0, 1])
     theta = torch.full((2, n_concepts), -70.0).double()
     theta[0, list(members)] = theta[1, of_other] = 0.0
-    clf._set_parameters({"nodes.theta": theta})
+    set_parameters(clf, {"nodes.theta": theta})
     return clf
 
 
@@ -226,7 +227,7 @@ def test_what_is_found_is_true_where_a_node_is_almost_one_concept(birds, share):
     X, y = birds
     clf = cq.ChoqolateClassifier(n_nodes=2, epochs=1, dtype="float64").fit(X, y)
     clf.parameters_["nodes.theta"][0, 3, 3] = clf.parameters_["nodes.theta"][1, 0, 0] = share
-    clf._set_parameters(clf.parameters_)
+    set_parameters(clf, clf.parameters_)
     for index in range(10):
         x = X.iloc[[index]]
         found = find_counterfactual(clf, x, most=3)
@@ -358,7 +359,7 @@ def test_mistakes_are_named(trained, birds):
 def additive_model(weights, X):
     """One layer of weighted means; two classes."""
     clf = cq.ChoqolateClassifier(n_nodes=None, interactions="none", epochs=1, dtype="float64").fit(X, [0, 1, 0, 1])
-    clf._set_parameters({"nodes.theta": torch.tensor(weights, dtype=torch.float64).log()})
+    set_parameters(clf, {"nodes.theta": torch.tensor(weights, dtype=torch.float64).log()})
     return clf
 
 

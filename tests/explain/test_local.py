@@ -15,6 +15,7 @@ import torch
 import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Attribution
+from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, FORMS, bird_scores
 
 EDITS = {
@@ -317,7 +318,7 @@ def test_a_node_whose_concepts_cancel_out_passes_nothing_on():
     X = np.array([[0, 0, 0], [1, 1, 1], [0.5, 0.5, 0.5], [0.2, 0.8, 0.5], [0.8, 0.2, 0.5]])
     clf = cq.ChoqolateClassifier(n_nodes=2, interactions="none", epochs=1, dtype="float64").fit(X, [0, 1, 0, 1, 0])
     half = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]], dtype=torch.float64).log()
-    clf._set_parameters({"nodes.theta": half, "classes.theta": torch.zeros(2, 2, dtype=torch.float64)})
+    set_parameters(clf, {"nodes.theta": half, "classes.theta": torch.zeros(2, 2, dtype=torch.float64)})
     why = clf.explain([[0.75, 0.25, 0.75]], baseline="mean")
     np.testing.assert_allclose(why.concept_to_node[0], [[0.125, -0.125, 0], [0.0625, -0.0625, 0.125]], **close)
     np.testing.assert_allclose(why.node_to_class[0], [[0, 0.0625]] * 2, **close)
@@ -410,7 +411,7 @@ def test_a_tie_goes_to_the_class_that_predict_names(three_classes):
     tied = copy.copy(clf)
     parameters = dict(clf.parameters_)
     parameters["classes.theta"] = torch.zeros_like(parameters["classes.theta"])
-    tied._set_parameters(parameters)
+    set_parameters(tied, parameters)
     why = tied.explain(X[:4])
     assert list(why.predicted) == list(tied.predict(X[:4])) == ["gull"] * 4
     assert set(why.contrast().subjects) == {"gull rather than owl"}

@@ -14,6 +14,7 @@ import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Interaction, explain_model, name_nodes
 from choqolate.integral.layer import raw_shapes
+from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, bird_scores
 
 MANY = 150  # more than twice the concepts whose pairs are looked at first
@@ -33,7 +34,7 @@ def clf(birds):
 def with_parameters(clf, **parameters):
     """A copy of the model with other parameters of its first layer."""
     other = copy.copy(clf)
-    other._set_parameters({**clf.parameters_, **{f"nodes.{name}": theta for name, theta in parameters.items()}})
+    set_parameters(other, {**clf.parameters_, **{f"nodes.{name}": theta for name, theta in parameters.items()}})
     return other
 
 

@@ -25,7 +25,8 @@ from choqolate.data.manifest import SPLITS
 from choqolate.data.provenance import section, texts
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.runs import fit_runs
 from choqolate.explain.protocols import ConceptModel
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from torch import Tensor
 from choqolate._util.checks import check_number
 from choqolate.baselines.selection import Selection, concept_labels, select_concepts
 from choqolate.estimators.bottleneck import Bottleneck
-from choqolate.estimators.descent import Classification, Objective, Training, apply_layer, as_arrays, draw_layers
+from choqolate.estimators.descent import Classification, Descent, DescentObjective, apply_layer, as_arrays, draw_layers
 
 
 class PSCBM(Bottleneck):
@@ -105,7 +105,7 @@ class PSCBM(Bottleneck):
         if self.min_score is not None:
             check_number("min_score", self.min_score, minimum=-1)
 
-    def _learn(self, training: Training) -> list[dict[str, Any]]:
+    def _learn(self, training: Descent) -> list[dict[str, Any]]:
         X, targets = training.X, training.targets.cpu().numpy()
         selection = select_concepts(
             X,
@@ -162,10 +162,10 @@ class PSCBM(Bottleneck):
         self.unit_weights_[:, frozen] = 0.0
 
 
-class ConceptLabels(Objective):
+class ConceptLabels(DescentObjective):
     """The concept layer of R runs: binary cross-entropy of labels ``(n, K)``, in the mean over rows and concepts."""
 
-    def __init__(self, training: Training, labels: Tensor) -> None:
+    def __init__(self, training: Descent, labels: Tensor) -> None:
         self.z, self.labels = training.z, labels
         drawn = draw_layers(training.generators, [self.z.shape[1], labels.shape[1]])
         self.parameters = [theta.to(self.z.device) for theta in drawn]
@@ -193,13 +193,13 @@ class ConceptLabels(Objective):
         return A / spread[:, :, None], (a - means) / spread
 
 
-class Jointly(Objective):
+class Jointly(DescentObjective):
     """Nodes, classes and the concept layer below of R runs: cross-entropy plus the concept layer's own loss.
 
     While they are trained, the standardisation between them stays that of the concept layer before.
     """
 
-    def __init__(self, training: Training, concepts: ConceptLabels, widths: Sequence[int]) -> None:
+    def __init__(self, training: Descent, concepts: ConceptLabels, widths: Sequence[int]) -> None:
         self.concepts, (self.means, self.spread) = concepts, concepts.spreads()
         drawn = draw_layers(training.generators, widths)
         self.layers = [theta.to(training.z.device) for theta in drawn]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.bottleneck import Bottleneck
-from choqolate.estimators.descent import Objective, ProximalAdam, Training, apply_layer, as_arrays, draw_layers
+from choqolate.estimators.descent import Descent, DescentObjective, ProximalAdam, apply_layer, as_arrays, draw_layers
 
 _CHECKS = (0.25, 0.5, 0.75)  # parts of the epochs after which dead units are resampled: the last get time to learn
 _REVIVED = 0.2  # norm of a resampled encoder row, in mean norms of the living ones
@@ -85,7 +85,7 @@ class SparseAutoencoder(Bottleneck):
             raise ChoqolateError("expected n_nodes to be a whole number, got None: an autoencoder has hidden units")
         super()._check_parameters()
 
-    def _learn(self, training: Training) -> list[dict[str, Any]]:
+    def _learn(self, training: Descent) -> list[dict[str, Any]]:
         _, n_units, n_classes = self._widths(training.z.shape[1])
         autoencoder = Autoencoder(training, n_units)
         encodings = training.minimise(autoencoder, "encoding")
@@ -112,7 +112,7 @@ class SparseAutoencoder(Bottleneck):
         return slopes
 
 
-class Autoencoder(Objective):
+class Autoencoder(DescentObjective):
     """The first stage of R runs, see :class:`SparseAutoencoder`.
 
     Attributes:
@@ -121,7 +121,7 @@ class Autoencoder(Objective):
         center: c ``(R, M)``.
     """
 
-    def __init__(self, training: Training, n_units: int) -> None:
+    def __init__(self, training: Descent, n_units: int) -> None:
         self.z, self.penalty, self.generators = training.z, training.penalty, training.generators
         n_concepts = self.z.shape[1]
         draws = draw_layers(self.generators, [n_concepts, n_units, n_concepts])

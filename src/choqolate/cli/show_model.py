@@ -14,7 +14,7 @@ from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.network.removal import Removal
+from choqolate.network.removal_report import Removal
 
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own

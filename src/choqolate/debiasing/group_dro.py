@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from choqolate._util.checks import check_number
 from choqolate.data.scores import ConceptScores
-from choqolate.debiasing.copies import changed
 from choqolate.debiasing.group_rows import GroupedRows, balanced_batches, check_bottlenecks, grouped_parts
+from choqolate.debiasing.notes import with_note
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.integral import ChoquetLayer
@@ -127,9 +127,11 @@ def group_dro(
     common = {"method": "Group-DRO", "chosen_on": chosen_on, "rows": len(train)}
     made = []
     for run, (model, k) in enumerate(zip(models, best.tolist(), strict=True)):
-        theta = layers[k].get_parameter("theta").detach()[run].to(model.parameters_[_THETA])
+        before = model.network_.parameters
+        theta = layers[k].get_parameter("theta").detach()[run].to(before[_THETA])
+        network = replace(model.network_, parameters={**before, _THETA: theta})
         note = common | settings[k]._asdict() | {"worst_group": float(worst[k, run])}
-        made.append(changed(model, note, parameters_=model.parameters_ | {_THETA: theta}))
+        made.append(with_note(model.with_network(network), note))
     return made
 
 
@@ -184,7 +186,7 @@ def _group_losses(logits: Tensor, targets: Tensor) -> Tensor:
 
 def _trained_layer(models: Sequence[ChoqolateClassifier]) -> ChoquetLayer:
     """The last layers as they were trained, as a stack."""
-    first, theta = models[0], torch.stack([model.parameters_[_THETA] for model in models]).double()
+    first, theta = models[0], torch.stack([model.network_.parameters[_THETA] for model in models]).double()
     n_classes, n_nodes = theta.shape[1:3]
     kind, free = second_layer(first.interactions), first.free_weights
     layer = ChoquetLayer(n_nodes, n_classes, kind, free_weights=free, stack=len(models), dtype=torch.float64)

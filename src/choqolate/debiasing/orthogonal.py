@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,9 +18,10 @@ from choqolate.concepts.scoring import concept_vectors, encode_prompts, score_ve
 from choqolate.concepts.vocabulary import Vocabulary
 from choqolate.data.provenance import section, texts
 from choqolate.data.scores import ConceptScores
-from choqolate.debiasing.copies import changed
+from choqolate.debiasing.notes import with_note
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.network.scaling import MinMax
 
 STRENGTH = 1000.0
 TEMPLATE = "a photo of a {subject} and {spurious}"
@@ -242,15 +242,13 @@ def rescaled(model: ChoqolateClassifier, table: ConceptScores) -> ChoqolateClass
     rows = training_rows(model, table)
     X = np.asarray(inputs(model, rows), dtype=np.float64)
     note = {"method": "min-max range fitted again", "rows": len(rows), **section(table.provenance, "projection")}
-    scaler = copy.copy(model)
-    scaler._fit_range(X)
-    still, means = scaler.score_min_ == scaler.score_max_, model.concept_means_
-    scaler.score_min_, scaler.score_max_ = (
-        np.where(still, X[0] - means + above, bound)
-        for above, bound in ((0.0, scaler.score_min_), (1.0, scaler.score_max_))
+    scaling, network = MinMax.fit(X), model.network_
+    stand_in = X[0] - network.concept_means
+    scaling = MinMax(
+        np.where(scaling.constant, stand_in, scaling.low), np.where(scaling.constant, stand_in + 1.0, scaling.high)
     )
-    fitted = {"score_min_": scaler.score_min_, "score_max_": scaler.score_max_}
-    return changed(model, note, **fitted, concept_means_=scaler._scale(X).mean(axis=0))
+    again = replace(network, scaling=scaling, concept_means=scaling(X).mean(axis=0))
+    return with_note(model.with_network(again), note)
 
 
 def vocabulary_of(table: ConceptScores) -> Vocabulary:

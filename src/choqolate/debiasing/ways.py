@@ -18,7 +18,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.dfr import dfr
 from choqolate.debiasing.group_dro import group_dro
 from choqolate.debiasing.orthogonal import part_of, project_scores, rescaled, text_projection, vocabulary_of
-from choqolate.errors import ChoqolateWarning
+from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain.protocols import ConceptModel
 from choqolate.network.removal import MODES
@@ -171,7 +171,7 @@ def _group_dro(case: Case) -> Applied:
 def _no_news() -> Iterator[None]:
     """That some nodes read hardly anything but the bias is what is to be mitigated; ``removal_`` has it."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
+        warnings.simplefilter("ignore", SmallRemainderWarning)
         yield
 
 

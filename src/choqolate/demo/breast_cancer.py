@@ -13,7 +13,8 @@ from choqolate import metrics
 from choqolate._util.checks import check_number
 from choqolate.demo import claim_folder
 from choqolate.demo.outcome import Spread
-from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.runs import fit_runs
 from choqolate.network.removal import MODES
 
 N_RUNS = 5

@@ -17,10 +17,9 @@ from choqolate._util.checks import check_choice, check_classes, check_number, fi
 from choqolate._util.device import pick_device
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.concept_estimator import ConceptEstimator
-from choqolate.estimators.descent import Training
+from choqolate.estimators.concept_estimator import ConceptEstimator, fit_scaling
+from choqolate.estimators.descent import Descent
 from choqolate.explain.local import LocalExplanation
-from choqolate.explain.node_names import name_nodes
 from choqolate.network.training import History
 
 _OF_A_RUN = ("random_state", "learning_rate", "penalty")  # in these, runs side by side may differ
@@ -97,7 +96,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         if self.l1_ratio > 1:
             raise ChoqolateError(f"expected l1_ratio to be a number from 0 to 1, got {self.l1_ratio!r}")
 
-    def _learn(self, training: Training) -> list[dict[str, Any]]:
+    def _learn(self, training: Descent) -> list[dict[str, Any]]:
         """Train all runs of one kind; return what is fitted in each: its layers, ``n_parameters_``, ``history_``."""
         layers, histories = training.learn_layers(
             lambda rows: training.z[rows], self._widths(training.z.shape[1]), self.l1_ratio
@@ -143,11 +142,12 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Check parameters and data, and keep what scaling and names need; raw scores and class indices."""
         self._check_parameters()
-        X, y = self._validate(X, y)
+        X, y, self.concepts_ = self._validate(X, y)
         self.classes_, targets = np.unique(y, return_inverse=True)
         check_classes(self.classes_)
-        warn_constant(self._fit_range(X))
-        self.concept_means_ = self._scale(X).mean(axis=0)
+        self.scaling_, constant = fit_scaling(X, self.concepts_)
+        warn_constant(constant)
+        self.concept_means_ = self.scaling_(X).mean(axis=0)
         return X, targets
 
     # ------------------------------------------------------------------ prediction
@@ -163,7 +163,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
 
     def _node_values(self, X: Any) -> np.ndarray:
         """What :meth:`transform` gives, as an array whatever ``set_output`` says."""
-        return self._activate(self._sums(self._units(self._scaled(X))))
+        return self._activate(self._sums(self._units(self.scale(X))))
 
     def _sums(self, units: np.ndarray) -> np.ndarray:
         sums: np.ndarray = units @ self.node_attributions_.T + self.node_intercepts_
@@ -180,7 +180,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         Of a linear layer they are :math:`W_{nj} (z_j - x_j)`, x the baseline: ``"zero"``, or the training ``"mean"``.
         """
         check_choice("baseline", baseline, ("zero", "mean"))
-        z = self._scaled(X)
+        z = self.scale(X)
         start = np.zeros((1, z.shape[1])) if baseline == "zero" else self.concept_means_[None]
         (units, sums), (first_units, first_sums) = ((u, self._sums(u)) for u in (self._units(z), self._units(start)))
         values, origin = self._activate(sums), self._activate(first_sums)
@@ -200,20 +200,6 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
             classes=tuple(self.classes_.tolist()),
             baseline=baseline,
         )
-
-    @property
-    def node_names_(self) -> tuple[str, ...]:
-        """A name for each node, from the concepts that lead it; without nodes, the classes."""
-        check_is_fitted(self)
-        if self.n_nodes is None:
-            return tuple(str(label) for label in self.classes_.tolist())
-        return name_nodes(self.node_attributions_, self.concepts_)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns of :meth:`transform`: node0, node1, ...; without nodes, the classes."""
-        check_is_fitted(self)
-        names = self.classes_ if self.n_nodes is None else [f"node{n}" for n in range(len(self.node_attributions_))]
-        return np.asarray([str(name) for name in names], dtype=object)
 
     # ------------------------------------------------------------------ editing
 
@@ -305,9 +291,9 @@ def train_together(runs: Sequence[Bottleneck], X: np.ndarray, targets: np.ndarra
     def of_runs(values: Iterable[float]) -> Tensor:
         return torch.tensor(list(values), dtype=torch.float64, device=device)
 
-    training = Training(
+    training = Descent(
         X=X,
-        z=torch.from_numpy(first._scale(X)).to(device),
+        z=torch.from_numpy(first.scaling_(X)).to(device),
         targets=torch.from_numpy(targets).to(device),
         generators=[torch.Generator().manual_seed(run._seed()) for run in runs],
         learning_rate=of_runs(run.learning_rate for run in runs),

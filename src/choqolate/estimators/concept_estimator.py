@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed
 from choqolate.errors import ChoqolateError
+from choqolate.explain.node_names import name_nodes
+from choqolate.network.scaling import MinMax
 
 
 class ConceptEstimator:
@@ -19,13 +21,15 @@ class ConceptEstimator:
 
     Attributes:
         concepts_: names of the M concepts; of the columns if ``X`` had some, else x0, x1, ...
-        score_min_, score_max_: range of the training scores ``(M,)``.
+        classes_: the class labels ``(C,)``.
+        scaling_: range of the training scores.
     """
 
-    concepts_: list[str]
-    classes_: np.ndarray
-    score_min_: np.ndarray
-    score_max_: np.ndarray
+    concepts_: Any  # list[str]; of a subclass an attribute or a property, as are the next two
+    classes_: Any  # np.ndarray
+    scaling_: Any  # MinMax
+    node_attributions_: Any  # np.ndarray
+    n_nodes: int | None
     epochs: int
     batch_size: int
     learning_rate: float
@@ -42,6 +46,46 @@ class ConceptEstimator:
         predicted: np.ndarray = self.classes_[scores.argmax(axis=1)]
         return predicted
 
+    def scale(self, X: Any) -> np.ndarray:
+        """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""
+        check_is_fitted(self)
+        check_columns(X)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        check_finite(X, self.concepts_)
+        scaled: np.ndarray = self.scaling_(X)
+        return scaled
+
+    @property
+    def score_min_(self) -> np.ndarray:
+        """Smallest training score of each concept ``(M,)``."""
+        low: np.ndarray = self.scaling_.low
+        return low
+
+    @property
+    def score_max_(self) -> np.ndarray:
+        """Largest training score of each concept ``(M,)``."""
+        high: np.ndarray = self.scaling_.high
+        return high
+
+    @property
+    def input_names_(self) -> list[str]:
+        """Names of what the nodes stand on: the concepts."""
+        return list(self.concepts_)
+
+    @property
+    def node_names_(self) -> tuple[str, ...]:
+        """A name for each node, from the concepts that lead it; without nodes, the classes."""
+        check_is_fitted(self)
+        if self.n_nodes is None:
+            return tuple(str(label) for label in self.classes_.tolist())
+        return name_nodes(self.node_attributions_, self.input_names_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of ``transform``: node0, node1, ...; without nodes, the classes."""
+        check_is_fitted(self)
+        names = self.classes_ if self.n_nodes is None else [f"node{n}" for n in range(len(self.node_attributions_))]
+        return np.asarray([str(name) for name in names], dtype=object)
+
     def _check_loop_parameters(self) -> None:
         for name in ("epochs", "batch_size"):
             check_number(name, getattr(self, name), minimum=1, whole=True)
@@ -55,35 +99,22 @@ class ConceptEstimator:
             seed = check_random_state(seed).randint(2**31 - 1)
         return check_seed(seed)
 
-    def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Scores ``(n, M)`` in float64 and labels to train on; keeps the names of the concepts."""
+    def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Scores ``(n, M)`` in float64 and labels to train on, and the names of the concepts."""
         check_columns(X)
         columns = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
         check_classification_targets(y)
-        self.concepts_ = [f"x{j}" for j in range(X.shape[1])] if columns is None else [str(name) for name in columns]
-        check_finite(X, self.concepts_)
-        return X, y
+        concepts = [f"x{j}" for j in range(X.shape[1])] if columns is None else [str(name) for name in columns]
+        check_finite(X, concepts)
+        return X, y, concepts
 
-    def _fit_range(self, X: np.ndarray) -> list[str]:
-        """Keep the range of the training scores; return the concepts that are constant."""
-        self.score_min_, self.score_max_ = X.min(axis=0), X.max(axis=0)
-        check_ranges(self.score_min_, self.score_max_, self.concepts_)
-        constant = self.score_min_ == self.score_max_
-        return [name for name, still in zip(self.concepts_, constant, strict=True) if still]
 
-    def _scale(self, X: np.ndarray) -> np.ndarray:
-        extent = self.score_max_ - self.score_min_
-        scaled = (X - self.score_min_) / np.where(extent > 0, extent, 1.0)
-        return np.where(extent > 0, np.clip(scaled, 0.0, 1.0), 0.0)
-
-    def _scaled(self, X: Any) -> np.ndarray:
-        """Raw scores of the fitted concepts, checked and scaled, ``(n, M)`` in float64."""
-        check_is_fitted(self)
-        check_columns(X)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        check_finite(X, self.concepts_)
-        return self._scale(X)
+def fit_scaling(X: np.ndarray, concepts: list[str]) -> tuple[MinMax, list[str]]:
+    """The range of training scores, and the concepts that are constant."""
+    scaling = MinMax.fit(X)
+    check_ranges(scaling.low, scaling.high, concepts)
+    return scaling, [name for name, still in zip(concepts, scaling.constant, strict=True) if still]
 
 
 def check_seeds(seeds: Iterable[int], parameters: Container[str]) -> list[int]:

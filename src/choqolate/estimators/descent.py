@@ -42,7 +42,7 @@ def apply_layer(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return torch.baddbmm(b[:, None], x, W.transpose(1, 2))
 
 
-class Objective:
+class DescentObjective:
     """What R runs minimise, and over which parameters, each of shape ``(R, ...)``.
 
     The hooks around a step do nothing unless a method needs them.
@@ -64,7 +64,7 @@ class Objective:
         """Look at the parameters when this part of all epochs is done, in (0, 1]."""
 
 
-class Classification(Objective):
+class Classification(DescentObjective):
     """Cross-entropy of linear layers.
 
     Args:
@@ -167,7 +167,7 @@ def _of_runs(values: Tensor, theta: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Training:
+class Descent:
     """R runs to be trained side by side: data that they share, and what each has of its own.
 
     Attributes:
@@ -209,7 +209,7 @@ class Training:
             return None
         return ElasticNet(self.penalty * l1_ratio, self.penalty * (1 - l1_ratio), weights)
 
-    def minimise(self, objective: Objective, label: str, penalty: ElasticNet | None = None) -> list[History]:
+    def minimise(self, objective: DescentObjective, label: str, penalty: ElasticNet | None = None) -> list[History]:
         """Minimise an objective of all runs, plus the penalty; one history each.
 
         Raises:
@@ -237,7 +237,7 @@ class Training:
         return histories
 
     def _pass(
-        self, objective: Objective, optimizer: ProximalAdam, order: torch.Generator
+        self, objective: DescentObjective, optimizer: ProximalAdam, order: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
         """One epoch: mean loss and, of a classifier, accuracy of each run ``(R,)``, every batch before its step."""
         n_rows = len(self.z)

@@ -21,18 +21,23 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from choqolate._util.checks import find_concepts
+from choqolate._util.checks import check_unique
 from choqolate._util.files import check_parent, sync_folder, write_bytes
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.integral.layer import raw_shapes
-from choqolate.network.module import second_layer
-from choqolate.network.removal import MODES, Edit
+from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
+from choqolate.network.fitted import FittedNetwork
+from choqolate.network.scaling import MinMax
 
 FORMAT = "choqolate-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
+_ARRAYS = ("score_min", "score_max", "concept_means", "label_shares")
+
+
+def _arrays(network: FittedNetwork) -> tuple[np.ndarray, ...]:
+    return network.scaling.low, network.scaling.high, network.concept_means, network.label_shares
 
 
 def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
@@ -44,9 +49,10 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
     check_is_fitted(classifier)
     folder = Path(path)
     check_target(folder)
-    tensors = {name: theta.contiguous() for name, theta in classifier.parameters_.items()}
-    for name in ("score_min_", "score_max_", "concept_means_", "label_shares_", "class_shift_"):
-        tensors[name.rstrip("_")] = torch.from_numpy(getattr(classifier, name).copy())
+    network = classifier.network_
+    tensors = {name: theta.contiguous() for name, theta in network.parameters.items()}
+    for name, array in zip(_ARRAYS, _arrays(network), strict=True):
+        tensors[name] = torch.from_numpy(array.copy())
     for name, values in classifier.history_.items():
         tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
     numbers = tensor_bytes(tensors)
@@ -121,10 +127,7 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
         "classes": [_plain(label) for label in classifier.classes_.tolist()],
         "class_dtype": classifier.classes_.dtype.str,
         "hyperparameters": {name: _plain(value) for name, value in parameters.items()},
-        "edits": [
-            {"concepts": list(edit.concepts), "nodes": edit.nodes and list(edit.nodes), "mode": edit.mode}
-            for edit in classifier.edits_
-        ],
+        "edits": [edit.as_dict() for edit in classifier.edits_],
         "training": {
             "epochs": len(history["loss"]),
             "final_loss": float(history["loss"][-1]),
@@ -163,9 +166,9 @@ def _check_format(config: Any) -> None:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ChoqolateError(f"expected {CONFIG} to say format {FORMAT!r}")
     version = config.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if version not in range(1, FORMAT_VERSION + 1) or isinstance(version, bool):
         raise ChoqolateError(
-            f"it has format version {version!r}, this choqolate reads version {FORMAT_VERSION}: "
+            f"it has format version {version!r}, this choqolate reads versions 1 to {FORMAT_VERSION}: "
             "upgrade choqolate, or save the model again with this version"
         )
 
@@ -204,23 +207,37 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
         parameters["class_weight"] = dict(parameters["class_weight"])
     classifier = ChoqolateClassifier(**parameters)
     classifier._check_parameters()
-    classifier.concepts_ = _names(config["concepts"])
-    classifier._name_inputs()
-    classifier.n_features_in_ = len(classifier.concepts_)
+    concepts, classes = _names(config["concepts"]), _class_labels(config["classes"], config["class_dtype"])
+    check_unique(classifier.architecture.input_names(concepts))
+    classifier.n_features_in_ = len(concepts)
     if config["named_concepts"] is True:
-        classifier.feature_names_in_ = np.array(classifier.concepts_, dtype=object)
-    classifier.classes_ = _class_labels(config["classes"], config["class_dtype"])
-    _check_numbers(classifier, tensors)
-    for name in ("score_min", "score_max", "concept_means", "label_shares"):
-        setattr(classifier, f"{name}_", tensors[name].numpy())
+        classifier.feature_names_in_ = np.array(concepts, dtype=object)
+    parameter_shapes = classifier.architecture.shapes(len(concepts), len(classes))
+    _check_numbers(tensors, parameter_shapes, len(concepts), len(classes))
     classifier.history_ = {
         n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
     }
-    classifier._set_parameters({n: t for n, t in tensors.items() if n.startswith(("nodes.", "classes."))})
-    classifier.edits_ = tuple(_edit(entry, classifier) for entry in config["edits"])
-    classifier.class_shift_ = tensors["class_shift"].numpy()
+    network = FittedNetwork(
+        architecture=classifier.architecture,
+        concepts=tuple(concepts),
+        classes=classes,
+        scaling=MinMax(tensors["score_min"].numpy(), tensors["score_max"].numpy()),
+        concept_means=tensors["concept_means"].numpy(),
+        label_shares=tensors["label_shares"].numpy(),
+        parameters={name: tensors[name] for name in parameter_shapes},
+    )
+    classifier.network_ = network.edited(*_edits(config, tensors))
     classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
-    return classifier._finish_edit(None)
+    return classifier
+
+
+def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edit]:
+    """The history of a model; version 1 knew removals only, and the shift of a recalibration as an array."""
+    if config["format_version"] > 1:
+        return [edit_from_dict(entry) for entry in config["edits"]]
+    edits: list[Edit] = [edit_from_dict({"edit": "remove"} | entry) for entry in config["edits"]]
+    shift = tensors["class_shift"]
+    return [*edits, Recalibrate(tuple(shift.tolist()))] if bool(shift.any()) else edits
 
 
 def _names(concepts: Any) -> list[str]:
@@ -247,24 +264,12 @@ def _class_labels(labels: Any, dtype: Any) -> np.ndarray:
     return np.array(labels, dtype=dtype)
 
 
-def _edit(entry: dict[str, Any], classifier: ChoqolateClassifier) -> Edit:
-    if entry["mode"] not in MODES:
-        raise ChoqolateError(f"it was edited with mode {entry['mode']!r}, known are {', '.join(MODES)}")
-    find_concepts(entry["concepts"], classifier.concepts_)
-    return Edit(tuple(entry["concepts"]), classifier._check_nodes(entry["nodes"]), entry["mode"])
-
-
-def _check_numbers(classifier: ChoqolateClassifier, tensors: dict[str, torch.Tensor]) -> None:
+def _check_numbers(
+    tensors: dict[str, torch.Tensor], parameters: dict[str, tuple[int, ...]], n_concepts: int, n_classes: int
+) -> None:
     """Every array is there, has the shape that the config implies, and is finite."""
-    n_concepts, n_classes = len(classifier.concepts_), len(classifier.classes_)
-    width, rank = classifier.n_nodes or n_classes, classifier.rank
-    first = raw_shapes(len(classifier.input_names_), width, classifier.interactions, rank)
-    expected: dict[str, tuple[int, ...]] = {f"nodes.{name}": shape for name, shape in first.items()}
-    if classifier.n_nodes is not None:
-        second = raw_shapes(width, n_classes, second_layer(classifier.interactions), rank)
-        expected |= {f"classes.{name}": shape for name, shape in second.items()}
-    expected |= dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
-    expected |= dict.fromkeys(("label_shares", "class_shift"), (n_classes,))
+    expected = parameters | dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
+    expected |= dict.fromkeys({"label_shares", "class_shift"} & (tensors.keys() | {"label_shares"}), (n_classes,))
     missing = sorted((expected.keys() | {"history.loss", "history.accuracy"}) - tensors.keys())
     if missing:
         raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")

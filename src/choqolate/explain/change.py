@@ -11,13 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
+from choqolate.explain.protocols import ChoquetModel
 from choqolate.explain.whole_model import ModelExplanation, explain_model
+from choqolate.network.removal_report import Removal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from choqolate.estimators.classifier import ChoqolateClassifier
-    from choqolate.network.removal import Removal
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,7 +113,7 @@ class LocalChange:
         return waterfall_change(self, row, ax=ax, **options)
 
 
-def explain_change(before: ChoqolateClassifier, after: ChoqolateClassifier | None = None) -> ModelChange:
+def explain_change(before: ChoquetModel, after: ChoquetModel | None = None) -> ModelChange:
     """What an edit changed in the model.
 
     Args:
@@ -134,12 +133,12 @@ def explain_change(before: ChoqolateClassifier, after: ChoqolateClassifier | Non
         before=explain_model(before),
         after=explain_model(after),
         removal=after.removal_,
-        class_shift=after.class_shift_ - before.class_shift_,
+        class_shift=after.network_.class_shift - before.network_.class_shift,
     )
 
 
 def explain_local_change(
-    X: Any, before: ChoqolateClassifier, after: ChoqolateClassifier | None = None, *, baseline: str = "zero"
+    X: Any, before: ChoquetModel, after: ChoquetModel | None = None, *, baseline: str = "zero"
 ) -> LocalChange:
     """What an edit changed for single images.
 
@@ -160,16 +159,15 @@ def explain_local_change(
     return LocalChange(before.explain(X, baseline=baseline), after.explain(X, baseline=baseline))
 
 
-def _pair(
-    before: ChoqolateClassifier, after: ChoqolateClassifier | None
-) -> tuple[ChoqolateClassifier, ChoqolateClassifier]:
+def _pair(before: ChoquetModel, after: ChoquetModel | None) -> tuple[ChoquetModel, ChoquetModel]:
     for model in (before,) if after is None else (before, after):
         check_is_fitted(model)
-        if not hasattr(model, "restore"):
+        if not hasattr(model, "network_"):
             raise ChoqolateError(f"expected a ChoqolateClassifier before and after, got a {type(model).__name__}")
     if after is None:
-        before, after = before.restore(), before
-    same = before.input_names_ == after.input_names_ and before.classes_.tolist() == after.classes_.tolist()
+        before, after = before.with_network(before.network_.as_trained()), before
+    one, other = before.network_, after.network_
+    same = one.input_names == other.input_names and before.classes_.tolist() == after.classes_.tolist()
     if not same or before.node_attributions_.shape != after.node_attributions_.shape:
         raise ChoqolateError("expected two versions of one model, these differ in concepts, nodes or classes")
     return before, after

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +15,10 @@ from torch import Tensor
 from choqolate._util.checks import check_choice, check_number
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
+from choqolate.explain.protocols import ChoquetModel
 from choqolate.integral import Capacity
+from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import MODES, Nodes
-
-if TYPE_CHECKING:
-    from choqolate.estimators.classifier import ChoqolateClassifier
 
 EXACT_UP_TO = 3  # concepts: all sets of so many are tried
 _BLOCK = 1 << 15  # sets whose scores are computed at a time
@@ -71,7 +70,7 @@ class Counterfactual:
 
 
 def find_counterfactual(
-    model: ChoqolateClassifier,
+    model: ChoquetModel,
     x: Any,
     *,
     target: object = None,
@@ -111,10 +110,10 @@ def find_counterfactual(
     check_choice("mode", mode, MODES)
     check_number("most", most, minimum=1, whole=True)
     check_number("most_sets", most_sets, minimum=1, whole=True)
-    u = model._inputs(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x)))
+    u = model.network_.as_inputs(model.scale(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x))))
     if len(u) != 1:
         raise ChoqolateError(f"expected the scores of one image, got {len(u)} rows: take them one by one")
-    search = _Search(model, u, mode, target, most, most_sets)
+    search = _Search(model.network_, u, mode, target, most, most_sets)
     best: tuple[int, ...] = ()
     method = "exact"
     for size in range(1, min(most, len(search.concepts)) + 1):
@@ -133,19 +132,17 @@ def find_counterfactual(
 class _Search:
     """Sets of concepts for one image: scores without them, from tables made once."""
 
-    def __init__(
-        self, model: ChoqolateClassifier, u: Tensor, mode: str, target: object, most: int, most_sets: int
-    ) -> None:
-        self.model, self.mode, self.most = model, mode, most
-        scores = self._scores(model._nodes.values(u))
+    def __init__(self, network: FittedNetwork, u: Tensor, mode: str, target: object, most: int, most_sets: int) -> None:
+        self.network, self.mode, self.most = network, mode, most
+        scores = self._scores(network.node_values(u))
         self.before = int(scores[0].argmax())
         self.target = None if target is None else self._check_target(target)
         self.lead_before = float(self._lead(scores)[0])
         self.concepts, self.complete = self._candidates(most_sets)
-        self.tables = _tables(model._nodes, u, [model._inputs_of([j]) for j in self.concepts], mode)
+        self.tables = _tables(network.nodes, u, [network.inputs_of([j]) for j in self.concepts], mode)
 
     def _check_target(self, target: object) -> int:
-        names = [str(label) for label in self.model.classes_.tolist()]
+        names = [str(label) for label in self.network.classes.tolist()]
         left = [name for index, name in enumerate(names) if index != self.before]
         if str(target) not in left:
             raise ChoqolateError(f"expected a target among the other classes {listed(left)}, got {target!r}")
@@ -153,17 +150,17 @@ class _Search:
 
     def _candidates(self, most_sets: int) -> tuple[list[int], bool]:
         """The concepts that sets are made of, those with the largest share in a node first; and whether it is all."""
-        model = self.model
-        largest = model.node_attributions_.max(0).reshape(-1, len(model.concepts_)).max(0)
+        network = self.network
+        largest = network.node_attributions.max(0).reshape(-1, len(network.concepts)).max(0)
         ranked = np.argsort(-largest, kind="stable").tolist()
-        present = [j for j in ranked if not bool(model._gone[:, j].all())]
+        present = [j for j in ranked if not bool(network.gone[:, j].all())]
         room = len(present)
         while math.comb(room, min(self.most, EXACT_UP_TO)) > most_sets:
             room -= 1
         return present[:room], room == len(present)
 
     def _scores(self, values: Tensor) -> np.ndarray:
-        scores: np.ndarray = self.model._score_nodes(values).numpy() + self.model.class_shift_
+        scores: np.ndarray = self.network.score_nodes(values).numpy() + self.network.class_shift
         return scores
 
     def _lead(self, scores: np.ndarray) -> np.ndarray:
@@ -196,7 +193,7 @@ class _Search:
 
     def _leave_something(self, sets: Tensor) -> Tensor:
         """Whether every node keeps a concept ``(S,)``, those counted that are frozen or were removed before."""
-        left = ~self.model._gone[:, : len(self.model.concepts_)]
+        left = ~self.network.gone[:, : len(self.network.concepts)]
         return (left.sum(1)[:, None] > left[:, self.concepts][:, sets].sum(-1)).all(0)
 
     def _least_lead(self, values: Tensor) -> Tensor:
@@ -204,13 +201,13 @@ class _Search:
 
         An integral rises at most as much as the input that rises most, and falls likewise.
         """
-        if self.model.free_weights:
+        if self.network.architecture.free_weights:
             return torch.full((len(values),), -math.inf, dtype=values.dtype)
         change = values - self.tables.value
         return self.lead_before - change.amax(1).clamp(min=0) + change.amin(1).clamp(max=0)
 
     def result(self, positions: tuple[int, ...], method: str) -> Counterfactual:
-        labels, names = self.model.classes_.tolist(), self.model.concepts_
+        labels, names = self.network.classes.tolist(), self.network.concepts
         after, lead = None, math.nan
         if positions:
             values, _ = self.tables.values(torch.tensor([positions]))

@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import torch
 
 from choqolate._util.checks import check_choice
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
+from choqolate.network.fitted import FittedNetwork
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -237,3 +239,39 @@ class LocalExplanation:
         if str(label) not in names:
             raise ChoqolateError(f"expected one of the classes {listed(names)}, got {label!r}")
         return np.full(len(self), names.index(str(label)))
+
+
+def explain_rows(
+    network: FittedNetwork, z: np.ndarray, nodes: tuple[str, ...], *, baseline: str = "zero"
+) -> LocalExplanation:
+    """Exact Shapley attributions of rows, layer by layer.
+
+    Args:
+        network: fitted.
+        z: scaled scores ``(n, M)``.
+        nodes: names of the N nodes.
+        baseline: what the rows are compared with: ``"zero"``, or the training ``"mean"``.
+    """
+    check_choice("baseline", baseline, ("zero", "mean"))
+    u = network.as_inputs(z)
+    level = np.zeros_like(network.concept_means) if baseline == "zero" else network.concept_means
+    start = network.as_inputs(level[None])
+    values, origin = network.node_values(u), network.node_values(start)
+    if network.class_layer is None:
+        node_to_class = torch.diag_embed(values - origin)
+    else:
+        node_to_class = network.class_layer.local_shapley(values, origin)
+    return LocalExplanation(
+        concept_to_node=network.nodes.local_shapley(u, start).numpy(),
+        node_to_class=node_to_class.numpy(),
+        node_values=values.numpy(),
+        class_scores=network.score_nodes(values).numpy(),
+        inputs=u.numpy(),
+        node_baseline=origin[0].numpy(),
+        class_baseline=network.score_nodes(origin)[0].numpy(),
+        class_shift=network.class_shift,
+        concepts=network.input_names,
+        nodes=nodes,
+        classes=tuple(network.classes.tolist()),
+        baseline=baseline,
+    )

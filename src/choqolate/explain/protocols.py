@@ -6,19 +6,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from choqolate.explain.local import LocalExplanation
+from choqolate.network.fitted import FittedNetwork
+from choqolate.network.removal_report import Removal
+
 
 class ConceptModel(Protocol):
-    """What is measured: a fitted estimator over named concepts, a :class:`ChoqolateClassifier` or a baseline.
+    """A fitted estimator over named concepts, a :class:`~choqolate.ChoqolateClassifier` or a baseline.
 
-    ``node_attributions_`` has one row a node and one column a concept (of a ``bipolar`` model, as many again for their
-    absences), ``class_attributions_`` one row a class and one column a node. A model with
+    ``node_attributions_`` has one row per node and one column per concept (of a ``bipolar`` model, as many again for
+    their absences), ``class_attributions_`` one row per class and one column per node. A model with
     ``feature_names_in_`` is handed a DataFrame.
     """
 
-    classes_: np.ndarray
-    concepts_: list[str]
-    node_attributions_: np.ndarray
-    class_attributions_: np.ndarray
+    classes_: Any  # np.ndarray; an attribute or a property, as are the others
+    concepts_: Any  # list[str]
+    node_attributions_: Any  # np.ndarray
+    class_attributions_: Any  # np.ndarray
     provenance_: dict[str, Any]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -26,3 +30,22 @@ class ConceptModel(Protocol):
 
     def transform(self, X: Any) -> np.ndarray:
         """Node values ``(n, N)`` of raw scores."""
+
+
+class ChoquetModel(ConceptModel, Protocol):
+    """A fitted classifier around a :class:`~choqolate.network.fitted.FittedNetwork`."""
+
+    network_: FittedNetwork
+
+    @property
+    def removal_(self) -> Removal | None:
+        """What was removed or reweighted since training."""
+
+    def scale(self, X: Any) -> np.ndarray:
+        """Scaled scores ``(n, M)`` of raw ones, checked."""
+
+    def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
+        """Exact local attributions of each row."""
+
+    def with_network(self, network: FittedNetwork) -> Any:
+        """The same classifier around another network."""

@@ -17,11 +17,12 @@ from choqolate.data.provenance import section, texts
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
 from choqolate.explain.node_names import name_nodes
+from choqolate.explain.protocols import ConceptModel
+from choqolate.network.fitted import FittedNetwork
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from choqolate.explain.protocols import ConceptModel
 
 ALIKE = 0.8  # share of the attributions that two nodes have in common, from which they are near duplicates
 SAME_VALUES = 0.98  # correlation of their values, likewise
@@ -176,13 +177,13 @@ def _interactions(
     model: Any, concepts: tuple[str, ...], nodes: tuple[str, ...], most: int
 ) -> tuple[tuple[tuple[Interaction, ...], ...], tuple[tuple[Interaction, ...], ...]]:
     """Of the nodes and of the classes; nothing for models that have none."""
-    first = getattr(model, "_nodes", None)
-    if first is None:
+    network: FittedNetwork | None = getattr(model, "network_", None)
+    if network is None:
         return ((),) * len(nodes), ((),) * len(model.classes_)
-    within = strongest_interactions(first.capacity, concepts, most, first.frozen)
-    if model._classes is None:
+    within = strongest_interactions(network.nodes.capacity, concepts, most, network.nodes.frozen)
+    if network.class_layer is None:
         return within, ((),) * len(model.classes_)
-    return within, strongest_interactions(model._classes, nodes, most)
+    return within, strongest_interactions(network.class_layer, nodes, most)
 
 
 def _duplicates(attributions: np.ndarray, values: np.ndarray | None) -> list[NodePair]:

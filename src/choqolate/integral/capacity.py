@@ -78,7 +78,7 @@ class Capacity(ABC):
 
         ``factors`` is ``(N, M)``, nonnegative. With :math:`s_j` the factor of input j,
 
-        .. math:: a_j \leftarrow s_j a_j, \quad b_{jl} \leftarrow s_j s_l b_{jl}, \quad c_{jl} \leftarrow s_j s_l c_{jl},
+        .. math:: a_j \to s_j a_j, \quad b_{jl} \to s_j s_l b_{jl}, \quad c_{jl} \to s_j s_l c_{jl},
 
         all divided by their new sum, which is returned as well. Factors of 0 remove inputs as :meth:`without` does,
         factors of 1 change nothing.
@@ -126,5 +126,5 @@ def pair_indices(n_inputs: int, device: torch.device | None = None) -> Tensor:
 
 
 def mass_of_touched(mass: Tensor, factors: Tensor) -> Tensor:
-    """The mass ``(N,)`` to divide by; exactly one where no factor ``(N, M)`` differs from one, so that nothing moves."""
+    """The mass ``(N,)`` to divide by: exactly one where all factors ``(N, M)`` are one, so that nothing moves."""
     return torch.where((factors != 1).any(-1), mass, 1.0)

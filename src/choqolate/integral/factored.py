@@ -142,7 +142,9 @@ class FactoredCapacity(Capacity):
         m = torch.cat([linear.sum(-1, keepdim=True), terms], -1)
         retained = mass_of_touched(m.sum(-1), factors)
         allowed = factors > 0
-        a, p, q = (_normalised(x, mask) for x, mask in ((linear, allowed), (p, allowed[:, None]), (q, allowed[:, None])))
+        a, p, q = (
+            _normalised(x, mask) for x, mask in ((linear, allowed), (p, allowed[:, None]), (q, allowed[:, None]))
+        )
         touched = (factors != 1).any(-1)[:, None]
         m, a = torch.where(touched, m / retained[:, None], self.m), torch.where(touched, a, self.a)
         p, q = (torch.where(touched[:, None], new, old) for new, old in ((p, self.p), (q, self.q)))

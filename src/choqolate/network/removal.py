@@ -1,7 +1,7 @@
-"""Post-hoc concept removal (CHOQ-PCR): edits of the first layer, and what they change.
+"""How concepts are removed from nodes (CHOQ-PCR) and reweighted: the modes, exactly and for every concept alone.
 
-Everything here works on scaled inputs ``u (B, M)``, on nodes and on inputs by index; names and scaling are the
-classifier's business.
+Everything here works on scaled inputs ``u (B, M)``, on nodes and on inputs by index; names and the history of edits
+belong to :mod:`choqolate.network.fitted`.
 """
 
 from __future__ import annotations
@@ -9,61 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 from torch import Tensor
 
-from choqolate.errors import ChoqolateError
 from choqolate.integral import AdditiveCapacity, Capacity, PairwiseCapacity
 from choqolate.integral.capacity import as_shares
 
 MODES = ("rescale", "canonical", "impute")
-SMALL_REMAINDER = 0.05  # retained mass below which a node is hardly the one that was trained
 _CANCELLATION = 1e-6  # retained mass below which 1 - mass loses too many digits
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One removal: which concepts, in which nodes (``None``: all), and how."""
-
-    concepts: tuple[str, ...]
-    nodes: tuple[int, ...] | None = None
-    mode: str = "rescale"
-
-
-@dataclass(frozen=True)
-class Removal:
-    """What was removed, and what each node lost and kept, relative to the model as it was trained.
-
-    Attributes:
-        edits: the removals in the order in which they were made.
-        concepts: all removed concepts.
-        mass_lost: weight of the terms that went, a node ``(N,)``; under ``"impute"``, that were frozen.
-        mass_retained: weight of the terms that stayed, ``(N,)``, before it was rescaled to one.
-        shapley_lost: Shapley values of the removed concepts in each node, summed, ``(N,)``.
-        involved: weight of all terms that involve each removed concept, ``(N, K)``: :math:`2 Shap_j - a_j`.
-        shapley: Shapley value of each removed concept, ``(N, K)``.
-        class_shift: what recalibration adds to the class scores ``(C,)``; zeros without it.
-    """
-
-    edits: tuple[Edit, ...]
-    concepts: tuple[str, ...]
-    mass_lost: np.ndarray
-    mass_retained: np.ndarray
-    shapley_lost: np.ndarray
-    involved: np.ndarray
-    shapley: np.ndarray
-    class_shift: np.ndarray
-
-    def __str__(self) -> str:
-        lines = [f"removed: {', '.join(self.concepts)}", "node  mass lost  retained  Shapley lost"]
-        rows = zip(self.mass_lost, self.mass_retained, self.shapley_lost, strict=True)
-        lines += [f"{n:4d}  {lost:9.1%}  {kept:8.1%}  {share:12.1%}" for n, (lost, kept, share) in enumerate(rows)]
-        if self.class_shift.any():
-            lines.append("class scores shifted by " + ", ".join(f"{shift:+.4f}" for shift in self.class_shift))
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -92,6 +45,11 @@ class Nodes:
             )
         capacity, retained = self.capacity.without(removed, canonical=mode == "canonical")
         return Nodes(capacity, self.frozen, self.means), retained
+
+    def reweight(self, factors: Tensor) -> tuple[Nodes, Tensor]:
+        """The nodes with inputs that count by the factors ``(N, M)``, and the mass ``(N,)`` before rescaling."""
+        capacity, mass = self.capacity.reweighted(factors)
+        return Nodes(capacity, self.frozen, self.means), mass
 
     def values(self, u: Tensor) -> Tensor:
         """Node values ``(B, N)``."""
@@ -225,62 +183,3 @@ def _pair_weights(capacity: Capacity, first: Tensor, second: Tensor) -> tuple[Te
         columns.append((b[:, 0, l], c[:, 0, l]))
     b_columns, c_columns = zip(*columns, strict=True)
     return torch.stack(b_columns, 1), torch.stack(c_columns, 1)
-
-
-def match_shares(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    r"""The shift s of the class scores for which the arg-max shares come nearest to the given ones.
-
-    The shift minimises the convex function :math:`\sum_i \max_r (o_{ir} + s_r) - n \sum_r \pi_r s_r`, whose gradient
-    is the difference between predicted and wanted counts. It is minimised with a soft maximum that hardens step by
-    step, then class by class.
-
-    Args:
-        scores: class scores ``(n, C)``.
-        shares: wanted shares ``(C,)``, summing to one.
-
-    Returns:
-        The shift ``(C,)``, with mean zero.
-
-    >>> scores = np.array([[0.5, 0.4], [0.6, 0.5], [0.7, 0.5], [0.9, 0.1]])  # class 0 everywhere
-    >>> (scores + match_shares(scores, np.array([0.5, 0.5]))).argmax(1)
-    array([1, 1, 0, 0])
-    """
-    n_rows, n_classes = scores.shape
-    if n_rows < n_classes:
-        raise ChoqolateError(f"expected at least as many rows as classes ({n_classes}) to recalibrate on, got {n_rows}")
-    wanted = shares * n_rows
-    shift, best, best_error = np.zeros(n_classes), np.zeros(n_classes), np.inf
-
-    def soft_maximum(s: np.ndarray, softness: float) -> tuple[float, np.ndarray]:
-        logits = (scores + s) / softness
-        level = logsumexp(logits, axis=1, keepdims=True)
-        value = softness * level.sum() - wanted @ s
-        return value / n_rows, (np.exp(logits - level).sum(0) - wanted) / n_rows
-
-    for softness in max(float(scores.std()), 1e-6) * 4.0 ** -np.arange(8.0):
-        options = {"maxiter": 30}
-        shift = minimize(soft_maximum, shift, args=(softness,), jac=True, method="L-BFGS-B", options=options).x
-    for _ in range(20):
-        error = float(np.abs(_counts(scores + shift) - wanted).sum())
-        if error >= best_error:
-            break
-        best, best_error = shift.copy(), error
-        shift = _match_class_by_class(scores, shift, wanted)
-    return best - best.mean()
-
-
-def _counts(scores: np.ndarray) -> np.ndarray:
-    return np.bincount(scores.argmax(1), minlength=scores.shape[1])
-
-
-def _match_class_by_class(scores: np.ndarray, shift: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    shift, shifted = shift.copy(), scores + shift
-    for r in range(len(shift)):
-        others = np.delete(shifted, r, axis=1).max(1)
-        needed = np.sort(others - scores[:, r])  # the shift from which each row goes to class r
-        steps = np.concatenate([[needed[0] - 1.0], needed, [needed[-1] + 1.0]])
-        possible = np.flatnonzero(np.diff(steps) > 0)  # counts of rows that some shift gives: ties go together
-        count = possible[np.abs(possible - wanted[r]).argmin()]
-        shift[r] = (steps[count] + steps[count + 1]) / 2
-        shifted[:, r] = scores[:, r] + shift[r]
-    return shift

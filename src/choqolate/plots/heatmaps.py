@@ -13,9 +13,9 @@ from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, 
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
 
     from choqolate.explain.redundancy import Redundancy
-    from matplotlib.transforms import Bbox
 
 _LARGEST = 10.0  # points: names
 _WIDEST = 24.0  # inches of a new figure: beyond this, names are left out

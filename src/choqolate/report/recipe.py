@@ -6,16 +6,14 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import choqolate
 from choqolate._util.text import listed
 from choqolate.data.provenance import section, texts
 from choqolate.datasets import DATASETS
 from choqolate.estimators.classifier import ChoqolateClassifier
-
-if TYPE_CHECKING:
-    from choqolate.network.removal import Edit
+from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight
 
 # parameters of the classifier and the options of `choqolate fit` that set them
 _OPTIONS = {
@@ -94,15 +92,38 @@ def _left_out(model: ChoqolateClassifier) -> list[str]:
 
 def commands(model: ChoqolateClassifier) -> list[str]:
     """What to type for the same model and page, from the images on; Python where the command line cannot say it."""
+    edits, folder = _edits(model), "model"
     lines = [*_score(model), _fit(model)]
-    recalibrated, folder = bool(model.class_shift_.any()), "model"
-    for number, edit in enumerate(model.edits_, start=1):
-        edited = "edited" if len(model.edits_) == 1 else f"edited-{number}"
-        lines.append(shlex.join(_remove(edit, folder, edited, recalibrated=recalibrated and len(model.edits_) == 1)))
+    for number, (edit, recalibrated) in enumerate(edits, start=1):
+        edited = "edited" if len(edits) == 1 else f"edited-{number}"
+        lines.append(shlex.join(_command(edit, folder, edited, recalibrated=recalibrated)))
         folder = edited
-    if recalibrated and len(model.edits_) > 1:
-        lines.append("# one of these removals, or a restoration, was recalibrated: which one is not known")
     return [*lines, f"choqolate explain {folder} --scores scores.parquet -o report.html"]
+
+
+def _edits(model: ChoqolateClassifier) -> list[tuple[Edit, bool]]:
+    """The edits in force, each with whether a recalibration follows it at once."""
+    edits: list[tuple[Edit, bool]] = []
+    for edit in model.network_.edits_in_force:
+        if isinstance(edit, Recalibrate) and edits and not isinstance(edits[-1][0], Recalibrate):
+            edits[-1] = (edits[-1][0], True)
+        else:
+            edits.append((edit, False))
+    return edits
+
+
+def _command(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
+    """A command for one edit; Python where the command line has none."""
+    if isinstance(edit, Remove):
+        return _remove(edit, folder, edited, recalibrated=recalibrated)
+    call = "recalibrate(X)" if isinstance(edit, Recalibrate) else ""
+    if isinstance(edit, Reweight):
+        nodes = "" if edit.nodes is None else f", nodes={list(edit.nodes)}"
+        call = f"reweight_concepts({dict(edit.factors)!r}{nodes}{', recalibrate=X' * recalibrated})"
+    rows = "X = cq.ConceptScores.load('scores.parquet').with_split().part('train').frame[model.concepts_]; "
+    given = rows * (recalibrated or isinstance(edit, Recalibrate))
+    script = f"import choqolate as cq; model = cq.load({folder!r}); {given}model.{call}.save({edited!r})"
+    return ["python", "-c", script]
 
 
 def _score(model: ChoqolateClassifier) -> list[str]:
@@ -156,7 +177,7 @@ def removal_command(model: str, concepts: Sequence[str], *options: str) -> list[
     return ["choqolate", "remove", model, *options, *dashes, *concepts]
 
 
-def _remove(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
+def _remove(edit: Remove, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
     command = ["-o", edited]
     command += [] if edit.mode == "rescale" else ["--mode", edit.mode]
     command += [] if edit.nodes is None else ["--nodes", ",".join(map(str, edit.nodes))]

@@ -21,7 +21,8 @@ from sklearn.base import BaseEstimator, clone
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.classifier import ChoqolateClassifier, fit_runs
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.runs import fit_runs
 from choqolate.explain.protocols import ConceptModel
 
 Parameters = Mapping[str, Any]

@@ -1,0 +1,84 @@
+"""Many runs side by side: the features of the first layer do not depend on the run, so runs share them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from choqolate._util.checks import check_number
+from choqolate.errors import ChoqolateError
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.concept_estimator import check_seeds
+from choqolate.estimators.side_by_side import DTYPES, Run, prepare_training, train_side_by_side
+from choqolate.integral.layer import raw_shapes, training_bytes
+
+_SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+
+
+def fit_runs(
+    X: Any,
+    y: Any,
+    seeds: Iterable[int],
+    *,
+    temperatures: Iterable[float] | None = None,
+    sample_weight: Any = None,
+    **parameters: Any,
+) -> list[ChoqolateClassifier]:
+    """Train one classifier for each seed, side by side in one pass over the data.
+
+    The features of the first layer do not depend on the run, so twenty runs cost as much as a few. A run is the same
+    as if it had been trained alone, up to rounding (in float64, to about 1e-10).
+
+    Args:
+        X: raw concept scores ``(n, M)``.
+        y: labels ``(n,)``.
+        seeds: the ``random_state`` of each run.
+        temperatures: train all seeds at each of these temperatures, in the same pass; runs of one follow each other.
+        sample_weight: weights ``(n,)``.
+        **parameters: any other parameter of :class:`ChoqolateClassifier`.
+
+    >>> from sklearn.datasets import load_wine
+    >>> wine = load_wine(return_X_y=True)
+    >>> [run.random_state for run in fit_runs(*wine, seeds=range(3), n_nodes=4, epochs=2)]
+    [0, 1, 2]
+    >>> runs = fit_runs(*wine, seeds=range(2), temperatures=[0.005, 0.02], n_nodes=4, epochs=2)
+    >>> [(run.temperature, run.random_state) for run in runs]
+    [(0.005, 0), (0.005, 1), (0.02, 0), (0.02, 1)]
+    """
+    seeds = check_seeds(seeds, parameters)
+    prototype = ChoqolateClassifier(**parameters)
+    if temperatures is not None and "temperature" in parameters:
+        raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
+    wanted = [Run(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
+    prototype._check_parameters()
+    X, y, concepts = prototype._validate(X, y)
+    data = prepare_training(prototype, X, y, concepts, sample_weight)
+    together = _runs_at_once(prototype, data.inputs.shape[1], len(data.untrained.classes))
+    runs: list[ChoqolateClassifier] = []
+    for start in range(0, len(wanted), together):
+        some = wanted[start : start + together]
+        for run, trained in zip(some, train_side_by_side(prototype, data, some), strict=True):
+            runs.append(copy.copy(prototype).set_params(random_state=run.seed, temperature=run.temperature))
+            runs[-1]._keep(trained)
+    return runs
+
+
+def _temperatures(temperatures: Iterable[float] | None, usual: float) -> list[float]:
+    if temperatures is not None and not isinstance(temperatures, Iterable):
+        raise ChoqolateError(f"expected temperatures to be several, such as [0.005, 0.02], got {temperatures!r}")
+    several = [usual] if temperatures is None else list(temperatures)
+    if not several:
+        raise ChoqolateError("expected at least one temperature, got none")
+    for temperature in several:
+        check_number("temperatures", temperature, minimum=0, strict=True)
+    return several
+
+
+def _runs_at_once(prototype: ChoqolateClassifier, n_inputs: int, n_classes: int) -> int:
+    """How many runs fit side by side into the memory meant for them."""
+    width = prototype.n_nodes or n_classes
+    shapes = raw_shapes(n_inputs, width, prototype.interactions, prototype.rank)
+    n_weights = sum(math.prod(shape) for shape in shapes.values())
+    return max(1, _SIDE_BY_SIDE_BYTES // training_bytes(n_weights, DTYPES[prototype.dtype]))

@@ -1,0 +1,259 @@
+"""Edits as data: what was done to a trained network, in order, and who did it, when and why.
+
+The parameters of a network are never changed. Its state follows from the parameters and the list of edits, so that
+undoing an edit is exact, a model carries its history, and the same edits can be applied to another model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+from choqolate._util.text import listed
+from choqolate.errors import ChoqolateError
+from choqolate.network.removal import MODES
+
+
+@dataclass(frozen=True)
+class Note:
+    """Who made an edit, when and why, and whether somebody has reviewed it. Everything is optional.
+
+    Attributes:
+        author: a name.
+        time: in ISO 8601, such as ``"2025-03-01T12:00:00+00:00"``.
+        reason: a sentence.
+        reviewed: whether the edit was looked at and accepted.
+
+    >>> Note("Ada", reason="the sea is background").as_dict()
+    {'author': 'Ada', 'reason': 'the sea is background'}
+    """
+
+    author: str | None = None
+    time: str | None = None
+    reason: str | None = None
+    reviewed: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("author", "time", "reason"):
+            value = getattr(self, name)
+            if not isinstance(value, str | None):
+                raise ChoqolateError(f"Expected {name} of a note to be text, got {value!r}.")
+        if not isinstance(self.reviewed, bool | None):
+            raise ChoqolateError(f"Expected reviewed of a note to be True, False or None, got {self.reviewed!r}.")
+
+    @classmethod
+    def of(cls, note: Note | str | None) -> Note | None:
+        """A note from a note or a reason; one without a time gets that of now."""
+        if note is None:
+            return None
+        given = cls(reason=note) if isinstance(note, str) else note
+        if not isinstance(given, Note):
+            raise ChoqolateError(f"Expected a Note, or the reason as text, got {note!r}.")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return given if given.time is not None else replace(given, time=now)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known, such as JSON can hold."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of a fitted network: a :class:`Remove`, :class:`Reweight`, :class:`Recalibrate` or :class:`Restore`.
+
+    Attributes:
+        note: who made it, when and why.
+    """
+
+    kind: ClassVar[str]
+    note: Note | None = None
+
+    def without(self, concepts: Iterable[str] | None) -> Self | None:
+        """What is left of the edit after some concepts (``None``: all) are restored; ``None`` if nothing is."""
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """The edit such as JSON can hold; :func:`edit_from_dict` reads it."""
+        said = {name: getattr(self, name) for name in (field.name for field in fields(self)) if name != "note"}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+        return {"edit": self.kind} | plain | ({} if self.note is None else {"note": self.note.as_dict()})
+
+
+@dataclass(frozen=True)
+class Remove(Edit):
+    """Concepts are taken out of some nodes.
+
+    Attributes:
+        concepts: their names.
+        nodes: indices of the nodes; ``None``: all of them.
+        mode: one of :data:`~choqolate.network.removal.MODES`.
+
+    >>> print(Remove(("sea", "river"), mode="impute", nodes=(0, 3)))
+    removed 'sea', 'river' (impute) in nodes 0, 3
+    """
+
+    kind: ClassVar[str] = "remove"
+    concepts: tuple[str, ...]
+    nodes: tuple[int, ...] | None = None
+    mode: str = "rescale"
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ChoqolateError(f"Expected a mode of removal among {', '.join(MODES)}, got {self.mode!r}.")
+
+    def without(self, concepts: Iterable[str] | None) -> Self | None:
+        left = () if concepts is None else tuple(name for name in self.concepts if name not in set(concepts))
+        return replace(self, concepts=left) if left else None
+
+    def __str__(self) -> str:
+        return f"removed {listed(self.concepts)} ({self.mode}){_in_nodes(self.nodes)}"
+
+
+@dataclass(frozen=True)
+class Reweight(Edit):
+    """Concepts count more or less than they were trained to.
+
+    Attributes:
+        factors: a factor of at least 0 for each concept, by name. Every term that involves the concept is multiplied by
+            it, a pair by both, and all terms are rescaled to sum to one.
+        nodes: indices of the nodes; ``None``: all of them.
+
+    >>> print(Reweight({"sea": 0.3}))
+    reweighted 'sea' by 0.3
+    """
+
+    kind: ClassVar[str] = "reweight"
+    factors: Mapping[str, float]
+    nodes: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, factor in self.factors.items():
+            fine = isinstance(factor, Real) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 0
+            if not fine:
+                raise ChoqolateError(f"Expected a factor of at least 0 for {name!r}, got {factor!r}.")
+        object.__setattr__(self, "factors", {str(name): float(factor) for name, factor in self.factors.items()})
+
+    def without(self, concepts: Iterable[str] | None) -> Self | None:
+        gone = set(self.factors if concepts is None else concepts)
+        left = {name: factor for name, factor in self.factors.items() if name not in gone}
+        return replace(self, factors=left) if left else None
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name!r} by {factor:g}" for name, factor in self.factors.items())
+        return f"reweighted {said}{_in_nodes(self.nodes)}"
+
+
+@dataclass(frozen=True)
+class Recalibrate(Edit):
+    """The class scores are shifted so that predicted classes are as frequent as they were among the training labels.
+
+    Attributes:
+        shift: what is added to the score of each class ``(C,)``, in place of an earlier shift.
+        rows: number of rows that it was computed on; ``None`` if not known.
+        fingerprint: SHA-256 of their scores; ``None`` if not known.
+    """
+
+    kind: ClassVar[str] = "recalibrate"
+    shift: tuple[float, ...]
+    rows: int | None = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(value, Real) and math.isfinite(value) for value in self.shift):
+            raise ChoqolateError(f"Expected a shift of class scores that is finite, got {self.shift}.")
+
+    def __str__(self) -> str:
+        return "recalibrated" if self.rows is None else f"recalibrated on {self.rows:,} rows"
+
+
+@dataclass(frozen=True)
+class Restore(Edit):
+    """Removed or reweighted concepts are back as they were trained.
+
+    Attributes:
+        concepts: their names; ``None``: all. The shift of a recalibration goes with the last of them.
+    """
+
+    kind: ClassVar[str] = "restore"
+    concepts: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        return "restored everything" if self.concepts is None else f"restored {listed(self.concepts)}"
+
+
+def edits_in_force(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits that a network's state follows from: a restoration takes back what it names, and is gone itself.
+
+    >>> history = [Remove(("sea", "river")), Reweight({"crest": 2.0}), Restore(("river",))]
+    >>> [str(edit) for edit in edits_in_force(history)]
+    ["removed 'sea' (rescale)", "reweighted 'crest' by 2"]
+    >>> edits_in_force([*history, Recalibrate((0.1, -0.1)), Restore()])
+    ()
+    """
+    kept: list[Edit] = []
+    for edit in edits:
+        if isinstance(edit, Restore):
+            kept = [left for left in (one.without(edit.concepts) for one in kept) if left is not None]
+            kept = kept if affected_concepts(kept) else []
+        else:
+            kept.append(edit)
+    return tuple(kept)
+
+
+def affected_concepts(edits: Iterable[Edit]) -> tuple[str, ...]:
+    """Names of all concepts that edits in force remove or reweight, in the order in which that happened."""
+    names: dict[str, None] = {}
+    for edit in edits:
+        if isinstance(edit, Remove):
+            names |= dict.fromkeys(edit.concepts)
+        elif isinstance(edit, Reweight):
+            names |= dict.fromkeys(edit.factors)
+    return tuple(names)
+
+
+def edit_from_dict(entry: Mapping[str, Any]) -> Edit:
+    """Read what :meth:`Edit.as_dict` gave.
+
+    Raises:
+        ChoqolateError: if it is no edit, or of a kind that this version does not know.
+
+    >>> edit_from_dict(Remove(("sea",), nodes=(1,)).as_dict()) == Remove(("sea",), nodes=(1,))
+    True
+    """
+    kinds = {one.kind: one for one in (Remove, Reweight, Recalibrate, Restore)}
+    if not isinstance(entry, Mapping) or entry.get("edit") not in kinds:
+        came = entry.get("edit") if isinstance(entry, Mapping) else entry
+        raise ChoqolateError(f"Expected an edit among {', '.join(kinds)}, got {came!r}. Upgrade choqolate to read it.")
+    said = {name: value for name, value in entry.items() if name not in ("edit", "note")}
+    note = entry.get("note")
+    try:
+        for name, form in _FORMS.items():
+            if said.get(name) is not None:
+                said[name] = form(said[name])
+        said["note"] = None if note is None else Note(**note)
+        return kinds[entry["edit"]](**said)
+    except TypeError as error:
+        raise ChoqolateError(f"Expected the fields of the edit {entry['edit']!r}, got others: {error}.") from None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise ChoqolateError(f"Expected a list of concepts, got {value!r}.")
+    return tuple(value)
+
+
+def _factors(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise ChoqolateError(f"Expected a factor for each concept, got {value!r}.")
+    return dict(value)
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {"concepts": _names, "factors": _factors, "nodes": tuple, "shift": tuple}
+
+
+def _in_nodes(nodes: tuple[int, ...] | None) -> str:
+    return "" if nodes is None else f" in node{'s' * (len(nodes) != 1)} {', '.join(map(str, nodes))}"

@@ -1,0 +1,337 @@
+"""The fitted, edited network: what was trained, what was done to it since, and what follows from both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from choqolate._util.checks import find_concepts
+from choqolate._util.text import listed
+from choqolate.errors import ChoqolateError
+from choqolate.integral import Capacity
+from choqolate.integral.layer import as_capacity, raw_shapes
+from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, affected_concepts, edits_in_force
+from choqolate.network.module import second_layer
+from choqolate.network.recalibration import match_shares
+from choqolate.network.removal import Nodes
+from choqolate.network.removal_report import Removal, report_removal
+from choqolate.network.scaling import MinMax
+
+SMALL_REMAINDER = 0.05  # retained mass below which a node is hardly the one that was trained
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How the layers of a network are built.
+
+    Attributes:
+        n_nodes: number of nodes; ``None`` connects concepts to classes directly.
+        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`.
+        bipolar: whether the absence of a concept is an input of its own.
+
+    >>> Architecture(8, bipolar=True).input_names(["sea"])
+    ('sea', 'not sea')
+    """
+
+    n_nodes: int | None
+    interactions: str = "pairwise"
+    rank: int = 4
+    free_weights: bool = False
+    bipolar: bool = False
+
+    def input_names(self, concepts: Sequence[str]) -> tuple[str, ...]:
+        """Names of the first layer's inputs: the concepts, with ``bipolar`` their absences too."""
+        return (*concepts, *(f"not {name}" for name in concepts)) if self.bipolar else tuple(concepts)
+
+    def shapes(self, n_concepts: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the unconstrained parameters of both layers."""
+        n_inputs, width = n_concepts * (1 + self.bipolar), self.n_nodes or n_classes
+        first = raw_shapes(n_inputs, width, self.interactions, self.rank)
+        shapes = {f"nodes.{name}": shape for name, shape in first.items()}
+        if self.n_nodes is not None:
+            second = raw_shapes(width, n_classes, second_layer(self.interactions), self.rank)
+            shapes |= {f"classes.{name}": shape for name, shape in second.items()}
+        return shapes
+
+
+class _State(NamedTuple):
+    """What follows from the parameters and the edits in force."""
+
+    nodes: Nodes
+    gone: Tensor  # mask (N, M) of removed inputs
+    retained: Tensor  # mass (N,) that is left of the trained weights, frozen terms included
+    latest: Tensor  # mass (N,) that the latest edit left of the weights before it
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNetwork:
+    """Two trained layers of Choquet integrals over named concepts, and the edits made since.
+
+    The parameters are those of the training and are never changed; everything else is derived from them and from the
+    edits, in float64. Methods that edit return another network.
+
+    Attributes:
+        architecture: how the layers are built.
+        concepts: names of the M concepts.
+        classes: labels of the C classes.
+        scaling: range of the training scores.
+        concept_means: training means of the scaled scores ``(M,)``.
+        label_shares: share of each class among the training labels ``(C,)``.
+        parameters: the unconstrained parameters of both layers, by name.
+        edits: what was done since training, in order.
+    """
+
+    architecture: Architecture
+    concepts: tuple[str, ...]
+    classes: np.ndarray
+    scaling: MinMax
+    concept_means: np.ndarray
+    label_shares: np.ndarray
+    parameters: Mapping[str, Tensor]
+    edits: tuple[Edit, ...] = ()
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.concepts)} concepts, {self.n_nodes} nodes, {len(self.classes)} classes"
+        return f"FittedNetwork({sizes}, {len(self.edits)} edits)"
+
+    # ------------------------------------------------------------------ names and sizes
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N; without nodes, of classes."""
+        return self.architecture.n_nodes or len(self.classes)
+
+    @property
+    def one_layer(self) -> bool:
+        """Whether concepts are connected to classes directly; the nodes are the classes then."""
+        return self.architecture.n_nodes is None
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs of the first layer."""
+        return self.architecture.input_names(self.concepts)
+
+    def inputs_of(self, concepts: Iterable[int]) -> list[int]:
+        """Inputs of the first layer that stand for concepts: themselves, with ``bipolar`` their absences too."""
+        own = list(concepts)
+        return [*own, *(len(self.concepts) + index for index in own)] if self.architecture.bipolar else own
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of what was trained: equal for networks that differ in their edits alone."""
+        digest = hashlib.sha256(repr((self.architecture, self.concepts, self.classes.tolist())).encode())
+        digest.update(self.scaling.low.tobytes() + self.scaling.high.tobytes() + self.concept_means.tobytes())
+        for name in sorted(self.parameters):
+            digest.update(name.encode() + self.parameters[name].to(torch.float64).contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    # ------------------------------------------------------------------ state
+
+    @cached_property
+    def edits_in_force(self) -> tuple[Edit, ...]:
+        """The edits that count: restorations have taken back what they name."""
+        return edits_in_force(self.edits)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether anything differs from the network as it was trained."""
+        return bool(self.edits_in_force)
+
+    @cached_property
+    def _state(self) -> _State:
+        nodes = self.trained_nodes()
+        kept = retained = torch.ones(self.n_nodes, dtype=torch.float64)
+        gone = torch.zeros_like(nodes.frozen)
+        for edit in self.edits_in_force:
+            if isinstance(edit, Remove):
+                removed = self._factors(dict.fromkeys(edit.concepts, 0.0), edit.nodes) == 0
+                nodes, kept = nodes.remove(removed, edit.mode)
+            elif isinstance(edit, Reweight):
+                factors = self._factors(edit.factors, edit.nodes)
+                removed = factors == 0
+                nodes, kept = nodes.reweight(factors)
+            else:
+                kept = torch.ones_like(kept)
+                continue
+            gone, retained = gone | removed, retained * kept
+            _check_left(edit, gone, retained)
+        return _State(nodes, gone, retained, kept)
+
+    def _factors(self, factors: Mapping[str, float], nodes: tuple[int, ...] | None) -> Tensor:
+        """Factors of the inputs ``(N, M)``: one where an edit does not reach."""
+        table = torch.ones(self.n_nodes, len(self.input_names), dtype=torch.float64)
+        rows = torch.arange(self.n_nodes) if nodes is None else torch.tensor(nodes)
+        for index, factor in zip(find_concepts(factors, self.concepts), factors.values(), strict=True):
+            table[rows[:, None], torch.tensor(self.inputs_of([index]))] = factor
+        return table
+
+    def trained_nodes(self) -> Nodes:
+        """The first layer as it was trained, in float64."""
+        raw = {
+            name[6:]: theta.to(torch.float64) for name, theta in self.parameters.items() if name.startswith("nodes.")
+        }
+        capacity = as_capacity(raw, self.architecture.interactions, free_weights=self.architecture.free_weights)
+        return Nodes.unedited(capacity, self.as_inputs(self.concept_means[None])[0])
+
+    @property
+    def nodes(self) -> Nodes:
+        """The first layer after all edits."""
+        return self._state.nodes
+
+    @property
+    def gone(self) -> Tensor:
+        """Mask ``(N, M)`` of the inputs that were removed from each node."""
+        return self._state.gone
+
+    @cached_property
+    def class_layer(self) -> Capacity | None:
+        """The second layer in float64; ``None`` without nodes."""
+        if self.one_layer:
+            return None
+        kind, raw = second_layer(self.architecture.interactions), self.parameters["classes.theta"].to(torch.float64)
+        return as_capacity({"theta": raw}, kind, free_weights=self.architecture.free_weights)
+
+    @cached_property
+    def class_shift(self) -> np.ndarray:
+        """What the latest recalibration adds to the class scores ``(C,)``; zeros without one."""
+        shifts = [edit.shift for edit in self.edits_in_force if isinstance(edit, Recalibrate)]
+        return np.array(shifts[-1] if shifts else np.zeros(len(self.classes)), dtype=np.float64)
+
+    @cached_property
+    def node_attributions(self) -> np.ndarray:
+        """Shapley values of the inputs in each node ``(N, M)``; rows sum to one."""
+        return self.nodes.attributions().numpy()
+
+    @cached_property
+    def class_attributions(self) -> np.ndarray:
+        """Shapley values of the nodes in each class ``(C, N)``; without nodes the identity."""
+        return np.eye(len(self.classes)) if self.class_layer is None else self.class_layer.attributions().numpy()
+
+    @cached_property
+    def removal(self) -> Removal | None:
+        """What the nodes lost by edits; ``None`` if nothing is removed or reweighted."""
+        edits = self.edits_in_force
+        if not affected_concepts(edits):
+            return None
+        factors: dict[str, float] = {}
+        for edit in edits:
+            changed = dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else {}
+            changed = dict(edit.factors) if isinstance(edit, Reweight) else changed
+            factors |= {name: factors.get(name, 1.0) * factor for name, factor in changed.items()}
+        removed = [name for name, factor in factors.items() if factor == 0]
+        return report_removal(
+            self.trained_nodes(),
+            self.gone,
+            self._state.retained * self.nodes.moving_mass(),
+            edits=edits,
+            inputs_of={name: self.inputs_of(find_concepts(name, self.concepts)) for name in removed},
+            reweighted={name: factor for name, factor in factors.items() if factor != 0},
+            class_shift=self.class_shift,
+        )
+
+    @property
+    def small_remainders(self) -> dict[int, float]:
+        """Nodes of which the latest edit left little, and the share of the trained weight that they keep."""
+        small = (self._state.retained < SMALL_REMAINDER) & (self._state.latest < 1)
+        return {n: float(self._state.retained[n]) for n in torch.nonzero(small)[:, 0].tolist()}
+
+    # ------------------------------------------------------------------ values
+
+    def as_inputs(self, z: np.ndarray) -> Tensor:
+        """Scaled scores ``(n, M)`` as inputs of the first layer; with ``bipolar``, ``(n, 2M)``."""
+        whole = np.concatenate([z, 1 - z], axis=1) if self.architecture.bipolar else np.ascontiguousarray(z)
+        return torch.from_numpy(whole)
+
+    def node_values(self, u: Tensor) -> Tensor:
+        """Node values ``(n, N)`` of inputs ``u``."""
+        return self.nodes.values(u)
+
+    def score_nodes(self, values: Tensor) -> Tensor:
+        """Outputs of the second layer ``(n, C)`` for node values, without the shift of a recalibration."""
+        return values if self.class_layer is None else self.class_layer.integrate(values)
+
+    def class_scores(self, u: Tensor) -> np.ndarray:
+        """Class scores ``(n, C)`` of inputs ``u``, with the shift of a recalibration."""
+        scores: np.ndarray = self.score_nodes(self.node_values(u)).numpy() + self.class_shift
+        return scores
+
+    # ------------------------------------------------------------------ editing
+
+    def edited(self, *edits: Edit) -> FittedNetwork:
+        """The network after further edits.
+
+        Raises:
+            ChoqolateError: for unknown concepts or nodes, and if a node would be left with nothing.
+        """
+        for edit in edits:
+            self._check(edit)
+        other = replace(self, edits=(*self.edits, *edits))
+        other._state  # noqa: B018  # an edit that is not possible is an error now, not when a prediction is asked for
+        return other
+
+    def _check(self, edit: Edit) -> None:
+        if isinstance(edit, Remove | Reweight):
+            find_concepts(edit.concepts if isinstance(edit, Remove) else edit.factors, self.concepts)
+            check_nodes(edit.nodes, self.n_nodes)
+        if isinstance(edit, Recalibrate) and len(edit.shift) != len(self.classes):
+            raise ChoqolateError(f"Expected a shift of {len(self.classes)} class scores, got {len(edit.shift)}.")
+
+    def recalibration(self, z: np.ndarray, **computed_on: object) -> Recalibrate:
+        """The recalibration of this state of the network on scaled scores ``z (n, M)``.
+
+        The class scores are shifted so that the shares of the predicted classes come as near as possible to the shares
+        of the training labels.
+
+        Args:
+            z: scaled scores.
+            **computed_on: what is known of them, see :class:`~choqolate.network.edits.Recalibrate`.
+        """
+        scores = self.score_nodes(self.node_values(self.as_inputs(z))).numpy()
+        shift = match_shares(scores, self.label_shares)
+        return Recalibrate(tuple(shift.tolist()), rows=len(z), **computed_on)  # type: ignore[arg-type]
+
+    def undone(self) -> FittedNetwork:
+        """The network before its latest edit, exactly.
+
+        Raises:
+            ChoqolateError: if there is none.
+        """
+        if not self.edits:
+            raise ChoqolateError("This model has no edits, so there is nothing to undo.")
+        return replace(self, edits=self.edits[:-1])
+
+    def as_trained(self) -> FittedNetwork:
+        """The network without any edit."""
+        return replace(self, edits=())
+
+
+def check_nodes(nodes: Iterable[object] | None, n_nodes: int) -> tuple[int, ...] | None:
+    """Indices of nodes, sorted, each once; ``None`` stands for all nodes."""
+    if nodes is None:
+        return None
+    chosen = tuple(nodes)
+    numbers = [int(n) for n in chosen if isinstance(n, int | np.integer) and not isinstance(n, bool)]
+    if not chosen or len(numbers) < len(chosen) or not all(0 <= n < n_nodes for n in numbers):
+        raise ChoqolateError(f"Expected indices of nodes from 0 to {n_nodes - 1}, got {list(chosen)}.")
+    return tuple(sorted(set(numbers)))
+
+
+def _check_left(edit: Edit, gone: Tensor, retained: Tensor) -> None:
+    """A node must keep something."""
+    empty = torch.nonzero(gone.all(1))[:, 0].tolist()
+    if empty:
+        names = listed(affected_concepts([edit]))
+        raise ChoqolateError(f"Removing {names} would leave node {empty[0]} without any concept. Keep at least one.")
+    nothing = torch.nonzero(~(retained > 0))[:, 0].tolist()
+    if nothing:
+        raise ChoqolateError(
+            f"Node {nothing[0]} is made of the removed concepts alone, so nothing is left to rescale. Use "
+            "mode='impute', or leave this node out with nodes=..."
+        )

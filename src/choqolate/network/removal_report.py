@@ -1,0 +1,100 @@
+"""What every node lost by edits, relative to the network as it was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from choqolate._util.text import counted
+from choqolate.network.edits import Edit
+from choqolate.network.removal import Nodes, absolute, mass_of_groups
+
+
+@dataclass(frozen=True, repr=False)
+class Removal:
+    """What was removed or reweighted, and what each node lost and kept, relative to the model as it was trained.
+
+    Attributes:
+        edits: the edits in force, in the order in which they were made.
+        concepts: the K removed concepts.
+        mass_lost: weight of the terms that are gone, per node ``(N,)``; under ``"impute"``, that are frozen. Below zero
+            where factors above one added weight.
+        mass_retained: weight of the terms that stayed ``(N,)``, before it was rescaled to one.
+        shapley_lost: Shapley values of the removed concepts in each node, summed, ``(N,)``.
+        involved: weight of all terms that involve each removed concept, ``(N, K)``: :math:`2 Shap_j - a_j`.
+        shapley: Shapley value of each removed concept, ``(N, K)``.
+        class_shift: what recalibration adds to the class scores ``(C,)``; zeros without it.
+        reweighted: factors of the concepts that were reweighted and not removed, by name.
+    """
+
+    edits: tuple[Edit, ...]
+    concepts: tuple[str, ...]
+    mass_lost: np.ndarray
+    mass_retained: np.ndarray
+    shapley_lost: np.ndarray
+    involved: np.ndarray
+    shapley: np.ndarray
+    class_shift: np.ndarray
+    reweighted: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = [counted(len(self.concepts), "concept") + " removed"]
+        parts += [f"{len(self.reweighted):,} reweighted"] if self.reweighted else []
+        return f"Removal({', '.join(parts)}; nodes keep {self.mass_retained.min():.0%} or more)"
+
+    def __str__(self) -> str:
+        lines = [f"removed: {', '.join(self.concepts)}"] if self.concepts else []
+        if self.reweighted:
+            factors = ", ".join(f"{name} by {factor:g}" for name, factor in self.reweighted.items())
+            lines.append(f"reweighted: {factors}")
+        lines.append("node  mass lost  retained  Shapley lost")
+        rows = zip(self.mass_lost, self.mass_retained, self.shapley_lost, strict=True)
+        lines += [f"{n:4d}  {lost:9.1%}  {kept:8.1%}  {share:12.1%}" for n, (lost, kept, share) in enumerate(rows)]
+        if self.class_shift.any():
+            lines.append("class scores shifted by " + ", ".join(f"{shift:+.4f}" for shift in self.class_shift))
+        return "\n".join(lines)
+
+
+def report_removal(
+    trained: Nodes,
+    gone: Tensor,
+    retained: Tensor,
+    *,
+    edits: tuple[Edit, ...],
+    inputs_of: dict[str, Sequence[int]],
+    reweighted: dict[str, float],
+    class_shift: np.ndarray,
+) -> Removal:
+    """Compare edited nodes with the trained ones.
+
+    Args:
+        trained: the nodes before all edits.
+        gone: mask ``(N, M)`` of the removed inputs.
+        retained: mass ``(N,)`` that the nodes kept.
+        edits: those in force.
+        inputs_of: the inputs of each removed concept.
+        reweighted: factors of the other concepts that were edited.
+        class_shift: of the class scores ``(C,)``.
+    """
+    n_nodes, groups = trained.capacity.shape[0], list(inputs_of.values())
+    shapley = involved = torch.zeros(n_nodes, 0, dtype=torch.float64)
+    if groups:
+        where = torch.stack([gone[:, inputs[0]] for inputs in groups], 1)  # (N, K)
+        shares = trained.capacity.attributions()
+        shapley = torch.stack([shares[:, list(inputs)].sum(1) for inputs in groups], 1) * where
+        involved = mass_of_groups(absolute(trained.capacity), groups) * where
+    return Removal(
+        edits=edits,
+        concepts=tuple(inputs_of),
+        mass_lost=(1 - retained).numpy(),
+        mass_retained=retained.numpy(),
+        shapley_lost=shapley.sum(1).numpy(),
+        involved=involved.numpy(),
+        shapley=shapley.numpy(),
+        class_shift=class_shift,
+        reweighted=reweighted,
+    )
