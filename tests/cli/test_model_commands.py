@@ -179,6 +179,37 @@ def test_concepts_to_remove_come_from_arguments_files_and_marks(place, run):
     assert cq.load("marked").removal_.concepts == ("sea", "forest")
 
 
+def test_edits_of_a_file_are_applied_measured_and_saved(place, run):
+    model = cq.load(place / "model")
+    edited = model.remove_concepts("sea", note="background").reweight_concepts({"forest": 0.2}, nodes=[0])
+    cq.save_edits(edited, place / "edits.json")
+    code, said, err = run("apply", "model", "edits.json", "-o", "applied", "--scores", "birds.parquet")
+    assert (code, err) == (0, "")
+    assert "removed: sea" in said
+    assert "reweighted: forest by 0.2" in said
+    assert "worst group" in said
+    back = cq.load(place / "applied")
+    X = bird_scores(150)[0]
+    np.testing.assert_array_equal(back.class_scores(X), edited.class_scores(X))
+    assert back.edits_ == edited.edits_
+    cq.save_edits(edited.recalibrate(X), place / "recalibrated.json")
+    assert (
+        run("fit", "birds.parquet", "-o", "other", "--nodes", "3", "--epochs", "5", "--seed", "0", "--l1", "0")[0] == 0
+    )
+    code, _, err = run("apply", "other", "recalibrated.json", "-o", "nowhere")
+    assert code == 2
+    assert "does not fit this model" in err
+    assert not (place / "nowhere").exists()
+
+
+def test_who_removed_concepts_and_why_is_kept(place, run):
+    arguments = ["remove", "model", "sea", "-o", "noted", "--author", "Ada", "--reason", "the sea is background"]
+    assert run(*arguments)[0] == 0
+    note = cq.load(place / "noted").edits_[0].note
+    assert (note.author, note.reason, note.reviewed) == ("Ada", "the sea is background", None)
+    assert note.time is not None
+
+
 def test_recalibration_uses_the_training_rows(run):
     code, said, _ = run("remove", "model", "sea", "-o", "shifted", "--recalibrate", "birds.parquet")
     assert code == 0
@@ -203,7 +234,7 @@ def test_recalibration_uses_the_training_rows(run):
         ("remove model -o new", "expected concepts to remove, got none"),
         ("remove model see -o new", "did you mean 'sea'"),
         ("remove model sea -o new --nodes 0,x", "expected --nodes to be numbers such as 0,3, got '0,x'"),
-        ("remove model sea -o new --nodes 7", "expected indices of nodes from 0 to 2"),
+        ("remove model sea -o new --nodes 7", "Expected indices of nodes from 0 to 2"),
         ("remove model --from nothing.txt -o new", "nothing.txt cannot be read"),
         ("remove model sea -o birds.parquet", "birds.parquet is a file"),
     ],
@@ -271,7 +302,7 @@ def test_output_that_the_terminal_cannot_spell_stops_nothing(place):
     assert "\\U0001f3c4" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["fit", "eval", "remove"])
+@pytest.mark.parametrize("command", ["fit", "eval", "remove", "apply"])
 def test_every_command_has_an_example(run, command):
     code, said, _ = run(command, "--help")
     assert code == 0

@@ -7,8 +7,10 @@ import pickle
 import random
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -340,3 +342,26 @@ def test_a_save_does_not_overwrite_what_is_not_a_model(tmp_path, model):
         model.save(tmp_path / "config.json")
     with pytest.raises(cq.ChoqolateError, match=r"config.json is a file: choose another path"):
         model.save(tmp_path / "config.json" / "model")
+
+
+@pytest.mark.parametrize("name", ["plain", "recalibrated", "bipolar-factored", "one-layer-integers"])
+def test_a_folder_of_version_1_loads_and_predicts_what_it_did(tmp_path, name):
+    folder = Path(__file__).parent / "version_1" / name  # saved by the code of that time
+    expected = json.loads((folder / "expected.json").read_text())
+    model = cq.load(folder)
+    X = np.array(expected["X"])
+    X = pd.DataFrame(X, columns=expected["concepts"]) if hasattr(model, "feature_names_in_") else X
+    for again in (model, resaved(model, tmp_path)):
+        np.testing.assert_allclose(again.class_scores(X), expected["class_scores"], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(again.predict_proba(X), expected["proba"], rtol=0, atol=1e-11)
+        assert [str(label) for label in again.predict(X)] == expected["predicted"]
+        np.testing.assert_allclose(again.node_attributions_, expected["node_attributions"], rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(again.class_shift_, expected["class_shift"])
+        np.testing.assert_allclose(again.restore().class_scores(X), expected["restored"], rtol=0, atol=1e-14)
+
+
+def resaved(model, folder):
+    """The model after a round trip in the format of today."""
+    model.save(folder / "again")
+    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 2
+    return cq.load(folder / "again")

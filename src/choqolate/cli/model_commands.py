@@ -1,16 +1,21 @@
-"""Commands around a model: demo, fit, eval, remove."""
+"""Commands around a model: demo, fit, eval, remove, apply."""
 
 from __future__ import annotations
 
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+
+if TYPE_CHECKING:
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
+    from choqolate.network.edits import Note
 
 
 class Data(StrEnum):
@@ -55,6 +60,19 @@ ScoresFile = Annotated[
     Path, typer.Argument(metavar="SCORES", help="Table of concept scores, .parquet or .csv.", show_default=False)
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.", show_default=False)]
+EditedFolder = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the edited model.", show_default=False)
+]
+RecalibrateOn = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="SCORES", help="Shift the classes to their shares in training, on these scores.", show_default=False
+    ),
+]
+MeasureOn = Annotated[
+    Path | None,
+    typer.Option(metavar="SCORES", help="Measure before and after on these scores.", show_default=False),
+]
 
 
 @app.command()
@@ -202,9 +220,7 @@ def evaluate_model(
 @app.command()
 def remove(
     model: ModelFolder,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the edited model.", show_default=False)
-    ],
+    output: EditedFolder,
     concepts: Annotated[
         list[str] | None, typer.Argument(metavar="CONCEPT", help="Concepts to remove.", show_default=False)
     ] = None,
@@ -227,24 +243,20 @@ def remove(
         str | None,
         typer.Option(metavar="N,N", help="Only in these nodes, such as 0,3; else in all.", show_default=False),
     ] = None,
-    recalibrate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SCORES", help="Shift the classes to their shares in training, on these scores.", show_default=False
-        ),
+    recalibrate: RecalibrateOn = None,
+    scores: MeasureOn = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why; kept with the model.", show_default=False)
     ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(metavar="SCORES", help="Measure before and after on these scores.", show_default=False),
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who removes them; kept with the model.", show_default=False)
     ] = None,
 ) -> None:
     """Remove concepts from a trained model, without training again.
 
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
-    from choqolate.analysis.evaluation import evaluate, inputs, spurious_concepts, training_rows
-    from choqolate.cli import show_model as show
-    from choqolate.cli.terminal import open_console, show_next
+    from choqolate.analysis.evaluation import spurious_concepts
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import check_target, load
@@ -268,13 +280,68 @@ def remove(
         dict.fromkeys(named),
         nodes=chosen_nodes,
         mode=mode.value,
-        recalibrate=inputs(trained, training_rows(trained, tables[recalibrate])) if recalibrate else None,
+        recalibrate=_training_scores(trained, None if recalibrate is None else tables[recalibrate]),
+        note=_note(author, reason),
     )
+    _show_and_save(trained, edited, output, scores, tables)
+
+
+@app.command()
+def apply(
+    model: ModelFolder,
+    edits: Annotated[
+        Path, typer.Argument(metavar="EDITS", help="File of edits, from save_edits in Python.", show_default=False)
+    ],
+    output: EditedFolder,
+    recalibrate: RecalibrateOn = None,
+    scores: MeasureOn = None,
+) -> None:
+    """Apply the edits of one model to another: by names of concepts, and by what nodes stand for.
+
+    Example: [bold]choqolate apply model edits.json -o edited --scores scores.parquet[/]
+    """
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import check_target, load
+
+    check_target(output)
+    _check_folder(output)
+    trained = load(model)
+    tables = {path: ConceptScores.load(path) for path in dict.fromkeys((recalibrate, scores)) if path is not None}
+    edited = trained.apply_edits(
+        edits, recalibrate=_training_scores(trained, None if recalibrate is None else tables[recalibrate])
+    )
+    _show_and_save(trained, edited, output, scores, tables)
+
+
+def _training_scores(model: ChoqolateClassifier, table: ConceptScores | None) -> Any:
+    from choqolate.analysis.evaluation import inputs, training_rows
+
+    return None if table is None else inputs(model, training_rows(model, table))
+
+
+def _note(author: str | None, reason: str | None) -> Note | None:
+    from choqolate.network.edits import Note
+
+    return None if author is None and reason is None else Note(author, reason=reason)
+
+
+def _show_and_save(
+    trained: ChoqolateClassifier,
+    edited: ChoqolateClassifier,
+    output: Path,
+    scores: Path | None,
+    tables: dict[Path, ConceptScores],
+) -> None:
+    """Measure an edited model beside the one before, save it, and say what was done and what to do next."""
+    from choqolate.analysis.evaluation import evaluate
+    from choqolate.cli import show_model as show
+    from choqolate.cli.terminal import open_console, show_next
+
     compared = None if scores is None else (evaluate(trained, tables[scores]), evaluate(edited, tables[scores]))
     edited.save(output)
     console = open_console()
-    assert edited.removal_ is not None
-    show.show_removal(console, edited, edited.removal_)
+    if edited.removal_ is not None:
+        show.show_removal(console, edited, edited.removal_)
     if compared is not None:
         show.show_comparison(console, *compared)
     page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"]

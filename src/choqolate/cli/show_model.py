@@ -110,7 +110,11 @@ def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
 
 def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal) -> None:
     """What every node lost."""
-    console.print(Text(f"removed: {_several(removal.concepts)}"))
+    if removal.concepts:
+        console.print(Text(f"removed: {_several(removal.concepts)}"))
+    if removal.reweighted:
+        factors = [f"{cut(name)} by {factor:g}" for name, factor in removal.reweighted.items()]
+        console.print(Text(f"reweighted: {_several(factors)}"))
     one_layer = model.n_nodes is None
     heads = [cut(name) for name in (model.classes_.tolist() if one_layer else range(len(removal.mass_lost)))]
     table = plain_table("class" if one_layer else "node", "weight lost", "kept")

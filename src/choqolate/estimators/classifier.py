@@ -6,6 +6,7 @@ import copy
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -290,6 +291,20 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         """
         check_is_fitted(self)
         return self.with_network(self.network_.undone())
+
+    def annotate_edit(self, index: int, note: Note | str) -> Self:
+        """A copy in which an edit carries a note, such as that it was reviewed; predictions stay.
+
+        Args:
+            index: of the edit in ``edits_``.
+            note: in place of the one that it had.
+        """
+        check_is_fitted(self)
+        edits = list(self.network_.edits)
+        if not 0 <= index < len(edits):
+            raise ChoqolateError(f"Expected an edit from 0 to {len(edits) - 1}, got {index}.")
+        edits[index] = replace(edits[index], note=Note.of(note))
+        return self.with_network(replace(self.network_, edits=tuple(edits)))
 
     def apply_edits(self, path: str | PathLike[str], *, recalibrate: Any = None) -> Self:
         """A copy with the edits of a file, see :func:`choqolate.estimators.edits_file.apply_edits`."""

@@ -1,0 +1,140 @@
+"""Edits of one model on another: by names and by what nodes stand for, or not at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import choqolate as cq
+from choqolate.errors import ChoqolateError
+from choqolate.network.edits import Recalibrate, Remove
+from tests.small_tables import CONCEPTS, bird_scores
+
+
+@pytest.fixture(scope="module")
+def birds():
+    return bird_scores(120)
+
+
+@pytest.fixture(scope="module")
+def model(birds):
+    X, y, _ = birds
+    return cq.ChoqolateClassifier(n_nodes=4, epochs=20, temperature=0.1).fit(X, y)
+
+
+def shuffled(model, order):
+    """The same model with its nodes in another order."""
+    theta = model.parameters_["classes.theta"][:, order][:, :, order]
+    upper = theta.clone()
+    n_nodes = len(order)
+    for j in range(n_nodes):  # b of a pair stands above the diagonal, c below, whichever node comes first
+        for l in range(j + 1, n_nodes):
+            if order[j] > order[l]:
+                upper[:, j, l], upper[:, l, j] = theta[:, l, j], theta[:, j, l]
+    parameters = {"nodes.theta": model.parameters_["nodes.theta"][order], "classes.theta": upper}
+    return model.with_network(replace(model.network_, parameters=parameters))
+
+
+def test_nodes_are_found_by_what_they_stand_for(tmp_path, birds, model):
+    X, _, _ = birds
+    order = [2, 0, 3, 1]
+    other = shuffled(model, order)
+    np.testing.assert_allclose(other.class_scores(X), model.class_scores(X), atol=1e-12)
+    edited = model.remove_concepts("sea", nodes=[0, 3]).reweight_concepts({"forest": 0.2}, nodes=[2])
+    cq.save_edits(edited, tmp_path / "edits.json")
+    again = other.apply_edits(tmp_path / "edits.json")
+    assert [edit.nodes for edit in again.edits_] == [(1, 2), (0,)]
+    np.testing.assert_allclose(again.class_scores(X), edited.class_scores(X), atol=1e-12)
+
+
+def test_nodes_that_another_model_does_not_have_are_refused(tmp_path, birds, model):
+    X, y, _ = birds
+    other = cq.ChoqolateClassifier(n_nodes=4, epochs=20, temperature=0.1, random_state=5).fit(X.iloc[:, ::-1], y)
+    theta = other.parameters_["nodes.theta"].clone()
+    theta[:] = 0.0
+    theta[:, 0, 0] = 20.0  # every node stands for "forest" alone
+    other = other.with_network(replace(other.network_, parameters={**other.parameters_, "nodes.theta": theta}))
+    cq.save_edits(model.remove_concepts("sea", nodes=1), tmp_path / "edits.json")
+    with pytest.raises(ChoqolateError, match=r"Edit 1 of .*edits\.json does not fit.*node 1 \(.*no node .* in common"):
+        other.apply_edits(tmp_path / "edits.json")
+    assert other.edits_ == ()
+
+
+def test_edits_of_all_nodes_fit_any_model_with_these_concepts(tmp_path, birds, model):
+    X, y, _ = birds
+    cq.save_edits(model.remove_concepts("sea", mode="impute", note="background"), tmp_path / "edits.json")
+    turned = X[CONCEPTS[::-1]]
+    other = cq.ChoqolateClassifier(n_nodes=2, epochs=2, interactions="factored").fit(turned, y)
+    again = other.apply_edits(tmp_path / "edits.json")
+    np.testing.assert_array_equal(
+        again.class_scores(turned), other.remove_concepts("sea", mode="impute").class_scores(turned)
+    )
+    assert again.edits_[0].note.reason == "background"
+    fewer = cq.ChoqolateClassifier(n_nodes=2, epochs=2).fit(X.drop(columns="sea"), y)
+    with pytest.raises(ChoqolateError, match=r"Edit 1 .*'sea'"):
+        fewer.apply_edits(tmp_path / "edits.json")
+
+
+def test_a_recalibration_belongs_to_its_model(tmp_path, birds, model):
+    X, y, _ = birds
+    edited = model.remove_concepts("sea", recalibrate=X)
+    cq.save_edits(edited, tmp_path / "edits.json")
+    other = cq.ChoqolateClassifier(n_nodes=4, epochs=3, random_state=1).fit(X, y)
+    with pytest.raises(ChoqolateError, match=r"Edit 2 .*recalibration of another model.*training scores"):
+        other.apply_edits(tmp_path / "edits.json")
+    again = other.apply_edits(tmp_path / "edits.json", recalibrate=X)
+    assert [type(edit) for edit in again.edits_] == [Remove, Recalibrate]
+    np.testing.assert_array_equal(again.class_scores(X), other.remove_concepts("sea", recalibrate=X).class_scores(X))
+
+
+def test_edits_go_on_top_of_those_that_are_there(tmp_path, birds, model):
+    X, _, _ = birds
+    cq.save_edits(model.remove_concepts("sea"), tmp_path / "edits.json")
+    both = model.remove_concepts("crest").apply_edits(tmp_path / "edits.json")
+    np.testing.assert_array_equal(
+        both.class_scores(X), model.remove_concepts("crest").remove_concepts("sea").class_scores(X)
+    )
+
+
+def test_the_file_is_readable(tmp_path, model):
+    cq.save_edits(model.remove_concepts("sea", nodes=1), tmp_path / "edits.json")
+    document = json.loads((tmp_path / "edits.json").read_text())
+    assert (document["format"], document["format_version"]) == ("choqolate-edits", 1)
+    (edit,) = document["edits"]
+    assert edit["concepts"] == ["sea"]
+    (node,) = edit["nodes"]
+    assert node["node"] == 1
+    assert node["leading"] == pytest.approx(dict(zip(CONCEPTS, model.node_attributions_[1], strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "does not exist. Check the path"),
+        (b"", "cannot be read"),
+        (b"[]", "does not say format 'choqolate-edits'"),
+        (b'{"format": "choqolate-model"}', "does not say format"),
+        (b'{"format": "choqolate-edits", "format_version": 9}', "format version 9.*Upgrade"),
+        (b'{"format": "choqolate-edits", "format_version": true}', "format version True"),
+        (b'{"format": "choqolate-edits", "format_version": 1}', "incomplete or damaged"),
+        (b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": [7]}', "Edit 1 .*got 7"),
+        (
+            b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": '
+            b'[{"edit": "remove", "concepts": ["sea"], "nodes": [0]}]}',
+            "not described by its leading concepts",
+        ),
+        (
+            b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": '
+            b'[{"edit": "remove", "concepts": "sea"}]}',
+            "list of concepts, got 'sea'",
+        ),
+    ],
+)
+def test_what_is_no_file_of_edits_is_refused(tmp_path, model, content, message):
+    if content is not None:
+        (tmp_path / "edits.json").write_bytes(content)
+    with pytest.raises(ChoqolateError, match=message):
+        model.apply_edits(tmp_path / "edits.json")
