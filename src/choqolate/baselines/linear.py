@@ -47,5 +47,5 @@ def fit_linear_runs(X: Any, y: Any, seeds: Iterable[int], **parameters: Any) -> 
     """
     runs = [LinearBottleneck(**parameters, random_state=seed) for seed in check_seeds(seeds, parameters)]
     check_alike(runs)
-    train_together(runs, *runs[0]._prepare(X, y))  # not fit_together: a warning names the caller's line
+    train_together(runs, *runs[0].prepare(X, y))  # not fit_together: a warning names the caller's line
     return runs

@@ -136,10 +136,10 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
-        train_together([self], *self._prepare(X, y))
+        train_together([self], *self.prepare(X, y))
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Check parameters and data, and keep what scaling and names need; raw scores and class indices."""
         self._check_parameters()
         X, y, self.concepts_ = self._validate(X, y)
@@ -260,7 +260,7 @@ def fit_together(estimators: Iterable[Method], X: Any, y: Any) -> list[Method]:
     """
     runs = list(estimators)
     check_alike(runs)
-    train_together(runs, *runs[0]._prepare(X, y))
+    train_together(runs, *runs[0].prepare(X, y))
     return runs
 
 
