@@ -29,7 +29,7 @@ def measured(model, rows):
     return (predicted == rows.labels).mean(), worst_group_accuracy(rows.labels, predicted, rows.groups)
 
 
-@pytest.mark.filterwarnings("ignore:little is left")
+@pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")
 def test_reasons_hold_for_every_concept(model, table):
     found = find_suspects(model, table)
     alone = {one.concepts[0]: one for one in found.found if len(one.concepts) == 1}
@@ -63,7 +63,7 @@ def test_the_background_that_misleads_is_the_first_suspect(model, table):
     assert found.found == (*found.helpful, *found.idle)
 
 
-@pytest.mark.filterwarnings("ignore:little is left")
+@pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")
 def test_concepts_that_hide_each_other_are_removed_together(table):
     """Three copies of the background with a little noise: without one of them the others do its work."""
     rng = np.random.default_rng(0)

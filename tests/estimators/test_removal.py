@@ -23,7 +23,7 @@ FORMS = [
     {"interactions": "pairwise", "free_weights": True, "temperature": 1.0},
 ]
 MODES = ["rescale", "canonical", "impute"]
-pytestmark = pytest.mark.filterwarnings("ignore:little is left")  # expected where it is tested
+pytestmark = pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")  # expected where it is tested
 
 
 def name_of(options) -> str:

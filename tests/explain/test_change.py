@@ -12,7 +12,7 @@ from tests.small_tables import CONCEPTS, FORMS, bird_scores
 MODES = ["rescale", "canonical", "impute"]
 SOME = ("pairwise", "factored", "one layer", "bipolar")
 close = {"rtol": 0, "atol": 1e-12}
-pytestmark = pytest.mark.filterwarnings("ignore:little is left")
+pytestmark = pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")
 
 
 @pytest.fixture(scope="module")

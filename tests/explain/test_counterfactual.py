@@ -22,7 +22,7 @@ EARLIER = {
         "sea", mode="impute", nodes=0, recalibrate=X
     ),
 }
-pytestmark = pytest.mark.filterwarnings("ignore:little is left")
+pytestmark = pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ EDITS = {
 }
 BASELINES = ["zero", "mean"]
 close = {"rtol": 0, "atol": 1e-10}
-pytestmark = pytest.mark.filterwarnings("ignore:little is left")
+pytestmark = pytest.mark.filterwarnings("ignore::choqolate.errors.SmallRemainderWarning")
 
 
 @pytest.fixture(scope="module")
