@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from choqolate._util.text import listed, printable
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+
+T = TypeVar("T")
 
 
 def check_columns(X: Any) -> None:
@@ -103,6 +105,27 @@ def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known:
     if repeated:
         raise ChoqolateError(f"expected every concept once, got {listed(repeated)} more than once")
     return [index[name] for name in wanted]
+
+
+def find_named(name: str, known: Mapping[str, T], what: str) -> T:
+    """Look up something by its name; an unknown one is an error that proposes the nearest.
+
+    Args:
+        name: as the user wrote it.
+        known: all that there are, by name.
+        what: what they are, such as ``"a data set"``.
+
+    >>> find_named("cub", {"cub": 1, "coco": 2}, "a data set")
+    1
+    >>> find_named("cup", {"cub": 1, "coco": 2}, "a data set")
+    Traceback (most recent call last):
+    choqolate.errors.ChoqolateError: Expected a data set among cub, coco, got 'cup'. Did you mean 'cub'?
+    """
+    if name in known:
+        return known[name]
+    close = get_close_matches(str(name).lower(), known, n=1, cutoff=0.6)
+    proposal = f" Did you mean {close[0]!r}?" if close else ""
+    raise ChoqolateError(f"Expected {what} among {', '.join(known)}, got {name!r}.{proposal}")
 
 
 def as_names(value: Any, name: str) -> tuple[str, ...]:

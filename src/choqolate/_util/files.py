@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -103,3 +103,23 @@ def check_parent(target: Path) -> None:
         raise ChoqolateError(f"expected a folder to write {target.name} to, {above} is a file: choose another path")
     if not os.access(above, os.W_OK):
         raise ChoqolateError(f"expected a folder that can be written to, {above} is read-only: choose another path")
+
+
+def check_new_folder(folder: Path, what: str, ours: Callable[[Path], bool] = lambda _: False) -> None:
+    """Find out before the work whether a folder may be written to: new, empty, or one of an earlier run.
+
+    Args:
+        folder: that something is to be written to. Nothing is made yet.
+        what: what it is for, such as ``"the model"``.
+        ours: whether a folder that is not empty was made by an earlier run.
+
+    Raises:
+        ChoqolateError: if it is a file, holds other things, or cannot be made.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ChoqolateError(f"Expected a folder for {what}, but {folder} is a file. Choose another name.")
+    check_parent(folder)
+    if folder.is_dir() and any(folder.iterdir()) and not ours(folder):
+        raise ChoqolateError(
+            f"Expected a new or empty folder for {what}, but {folder} holds other things. Choose another one."
+        )

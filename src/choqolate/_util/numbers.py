@@ -1,0 +1,56 @@
+"""Numbers as people read them, and what several runs have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+NOTHING = "–"  # stands for a number that is not defined
+MINUS = "−"
+
+
+def decimal(
+    value: float | None, digits: int = 2, *, signed: bool = False, commas: bool = True, minus: str = MINUS
+) -> str:
+    """Format a number with a fixed number of digits after the point; a dash if it is not defined.
+
+    Args:
+        value: the number; ``None`` and NaN are not defined.
+        digits: after the point.
+        signed: whether a number above zero gets its sign.
+        commas: whether thousands are separated.
+        minus: the sign of a number below zero; zero, also a rounded one, has none.
+
+    >>> decimal(-1.25, 1), decimal(-0.001), decimal(3, 1, signed=True), decimal(0, 1, signed=True), decimal(1234.5, 1)
+    ('−1.2', '0.00', '+3.0', '0.0', '1,234.5')
+    >>> decimal(None), decimal(math.nan), decimal(-0.5, minus="-")
+    ('–', '–', '-0.50')
+    """
+    if value is None or math.isnan(value):
+        return NOTHING
+    rounded = round(value, digits) + 0.0  # turns -0.0 into 0.0
+    return f"{rounded:{'+' if signed and rounded else ''}{',' * commas}.{digits}f}".replace("-", minus)
+
+
+class Spread(NamedTuple):
+    """Mean and sample standard deviation of some values; a single value has no deviation.
+
+    >>> Spread.over([0.5, 0.75, 1.0])
+    Spread(mean=0.75, std=0.25)
+    >>> Spread.over([0.5, None, math.nan])
+    Spread(mean=0.5, std=None)
+    """
+
+    mean: float
+    std: float | None
+
+    @classmethod
+    def over(cls, values: Iterable[float | None]) -> Spread:
+        """Take the mean and standard deviation of the values that are defined; without any, the mean is NaN."""
+        known = [value for value in values if value is not None and not math.isnan(value)]
+        if not known:
+            return cls(math.nan, None)
+        return cls(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None)
