@@ -38,7 +38,7 @@ def kept(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(make)
         def get(*args: P.args, **kwargs: P.kwargs) -> R:
-            return make(*args, **kwargs) if is_tracing() else remembered(*args, **kwargs)
+            return make(*args, **kwargs) if is_tracing() else remembered(*args, **kwargs)  # type: ignore[arg-type]
 
         return get
 
