@@ -13,6 +13,7 @@ import numpy as np
 from choqolate._util.checks import check_choice
 from choqolate.concepts.checkpoints import MODEL_CLASSES, Checkpoint, find_checkpoint
 from choqolate.concepts.preprocessing import ImageTransform, as_rgb
+from choqolate.data.provenance import BackboneRecord
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ class Backbone(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.dim} numbers a vector)"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> BackboneRecord:
         """What has to be known to tell whether vectors can be compared."""
-        return {"name": self.name, "identity": self.identity, "precision": self.precision, "dim": self.dim}
+        return BackboneRecord(name=self.name, identity=self.identity, precision=self.precision, dim=self.dim)
 
 
 class TransformersBackbone(Backbone):

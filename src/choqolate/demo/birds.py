@@ -15,7 +15,7 @@ import numpy as np
 
 from choqolate._util.checks import check_number
 from choqolate._util.files import write_bytes
-from choqolate.analysis.evaluation import evaluate, fit_scores_runs
+from choqolate.analysis.evaluation import evaluate
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import embed
@@ -29,6 +29,7 @@ from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
 from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.explain.protocols import ConceptModel
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 from choqolate.network.removal import MODES

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from choqolate import metrics
-from choqolate.analysis.evaluation import Evaluation, evaluate, inputs
+from choqolate.analysis.evaluation import Evaluation, evaluate
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_inputs import inputs
 from choqolate.explain.protocols import ConceptModel
 
 MOST_ROWS = 5_000  # for HSIC and CKNNA, evenly spread: CKNNA compares every row with every other

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -199,7 +200,7 @@ def _fit_own(estimator: Any, name: str, rows: ConceptScores, seed: int, setting:
     model.concepts_ = list(rows.concepts)
     for missing, value in (
         ("classes_", np.unique(np.asarray(rows.labels, dtype=str))),
-        ("provenance_", {}),
+        ("provenance_", Provenance()),
         ("class_attributions_", None),
     ):
         if not hasattr(model, missing):

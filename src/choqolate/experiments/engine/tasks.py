@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from choqolate.analysis.evaluation import fit_scores_runs, package_versions
 from choqolate.concepts.embedding import Embeddings
 from choqolate.debiasing.ways import DEBIASING, Case, missing
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.table_training import fit_scores_runs, package_versions
 from choqolate.experiments.engine.measures import Metrics, measuring
 from choqolate.experiments.engine.methods import Method, Parameters, find_method
 from choqolate.experiments.engine.results import Run
@@ -124,7 +124,7 @@ class Mitigation:
         """What projections depend on: whose vectors they are, and what spurious words are paired with."""
         if not DEBIASING[way].needs.embeddings or self.source.embeddings is None:
             return {}
-        encoder = Embeddings.load(self.source.embeddings).folder.backbone["identity"]
+        encoder = Embeddings.load(self.source.embeddings).folder.backbone.identity
         return {"encoder": encoder, "subjects": list(self.source.subjects)}
 
     def part(self, places: Sequence[int]) -> Mitigation:
@@ -142,7 +142,7 @@ class Mitigation:
                     problems[place] = str(error)
                     continue
                 measure = measuring(table, information=False)
-                measured.append([_Measured(measure(m), m.provenance_.get("debiasing", {})) for m in models])
+                measured.append([_Measured(measure(m), m.provenance_.debiasing or {}) for m in models])
                 done.append(config)
         return Done(_runs(done, seeds, measured, time.perf_counter() - start), problems)
 
