@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from choqolate.concepts.embedding import Embeddings, embed
     from choqolate.concepts.new_images import score_for_model
     from choqolate.concepts.preprocessing import ImageTransform
+    from choqolate.concepts.score_images import score_images
     from choqolate.concepts.scoring import score
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.data.manifest import Manifest
@@ -81,6 +82,7 @@ _HOME = {
     "plots": "choqolate.plots",
     "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
+    "score_images": "choqolate.concepts.score_images",
     "score_for_model": "choqolate.concepts.new_images",
     "shapley_values": "choqolate.integral",
     "write_report": "choqolate.report.model_page",
@@ -126,6 +128,7 @@ __all__ = [
     "save_edits",
     "score",
     "score_for_model",
+    "score_images",
     "shapley_values",
     "write_report",
 ]

@@ -290,3 +290,48 @@ def test_images_for_testing_do_not_change_the_model(album, vectors, backbone):
     alone = cq.fit_scores(table.part("train"), n_nodes=2, epochs=3)
     np.testing.assert_array_equal(whole.score_max_, alone.score_max_)
     np.testing.assert_array_equal(whole.predict_proba(table.frame), alone.predict_proba(table.frame))
+
+
+def test_images_are_scored_in_one_call(tmp_path, clip_folder, monkeypatch):
+    monkeypatch.setenv("CHOQOLATE_CACHE", str(tmp_path / "cache"))
+    names = write_album(tmp_path / "album" / "gull", 6) + write_album(tmp_path / "album" / "wren", 6)
+    (tmp_path / "album" / "wren" / "letter.png").write_text("no image")
+    words = cq.Vocabulary.parse(["sea | ocean", "forest"], templates=TEMPLATES)
+    seen = []
+    table = cq.score_images(
+        tmp_path / "album",
+        words,
+        backbone=str(clip_folder),
+        embeddings=tmp_path / "vectors",
+        quarantine=tmp_path / "bad.csv",
+        workers=0,
+        on_embedded=seen.append,
+    )
+    encoder = cq.load_backbone(clip_folder)
+    by_hand = cq.score(cq.embed(tmp_path / "album", encoder, tmp_path / "other", workers=0), words, encoder)
+    np.testing.assert_array_equal(table.scores, by_hand.scores)
+    assert (len(table), table.classes) == (len(names), ("gull", "wren"))
+    assert set(table.split) == {"train", "test"}
+    assert [failure.path for failure in seen[0].failures] == ["wren/letter.png"]
+    assert (tmp_path / "bad.csv").read_text().startswith("path,reason\nwren/letter.png,")
+    again = cq.score_images(tmp_path / "vectors", ["sea", "long bill"], quarantine=tmp_path / "bad.csv")
+    np.testing.assert_array_equal(again.paths, table.paths)
+    assert again.concepts == ("sea", "long bill")
+    assert not (tmp_path / "bad.csv").exists()
+
+
+def test_what_cannot_be_scored_is_said_before_images_are_encoded(tmp_path, clip_folder, monkeypatch):
+    monkeypatch.setenv("CHOQOLATE_CACHE", str(tmp_path / "cache"))
+    write_album(tmp_path / "album", 2)
+    options = {"backbone": str(clip_folder), "embeddings": tmp_path / "vectors", "workers": 0}
+    with pytest.raises(cq.ChoqolateError, match="Expected the concepts to score for"):
+        cq.score_images(tmp_path / "album", **options)
+    with pytest.raises(cq.ChoqolateError, match="at most 77 tokens"):
+        cq.score_images(tmp_path / "album", ["sea", "x y z " * 40], **options)
+    with pytest.raises(cq.ChoqolateError, match="the name of a data set with options"):
+        cq.score_images(tmp_path / "album", ["sea"], options={"n_classes": 5}, **options)
+    assert not list((tmp_path / "vectors").glob("images/*"))
+    (tmp_path / "album" / "bad.png").write_text("no image")
+    with pytest.warns(cq.ChoqolateWarning, match="1 image could not be read, the first is bad.png"):
+        table = cq.score_images(tmp_path / "album", ["sea", "forest"], **options)
+    assert len(table) == 2

@@ -270,3 +270,20 @@ def test_class_weight_moves_the_decision():
         for weight in ({"landbird": 1.0, "waterbird": 0.001}, {"landbird": 0.001, "waterbird": 1.0})
     ]
     assert recalls[1] > recalls[0]
+
+
+def test_tables_of_scores_are_taken_with_their_columns_in_any_order(birds):
+    X, y, groups = birds
+    table = cq.ConceptScores(X.to_numpy(), list(X.columns), labels=y, groups=groups)
+    turned = table.select(table.concepts[::-1])
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=3, bipolar=True).fit(table, table.labels)
+    same = cq.ChoqolateClassifier(n_nodes=3, epochs=3, bipolar=True).fit(X, y)
+    np.testing.assert_array_equal(model.node_attributions_, same.node_attributions_)
+    for method in ("predict", "predict_proba", "transform", "class_scores"):
+        np.testing.assert_array_equal(getattr(model, method)(turned), getattr(model, method)(X))
+    assert model.score(turned, y) == model.score(X, y)
+    np.testing.assert_array_equal(model.explain(turned).concept_to_node, model.explain(X).concept_to_node)
+    assert model.removal_impact(turned).equals(model.removal_impact(X, y, groups))
+    assert model.recalibrate(turned).class_shift_.tolist() == model.recalibrate(X).class_shift_.tolist()
+    with pytest.raises(cq.ChoqolateError, match="the table has no"):
+        model.predict(table.select(table.concepts[:2]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +14,8 @@ from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
-    from choqolate.concepts.backbones import Backbone
-    from choqolate.concepts.embedding import Embeddings
     from choqolate.concepts.vocabulary import Vocabulary
-    from choqolate.data.manifest import Manifest
+    from choqolate.explain.redundancy import Redundancy
 
 
 class OnError(StrEnum):
@@ -109,7 +108,7 @@ def datasets(
             raise ChoqolateError("expected the folder of a copy with --option, got none")
         show.show_dataset(dataset)
         return
-    manifest = dataset.read(folder, **_options(option))
+    manifest = dataset.read(folder, **_options(option, name))
     with item_bar(len(manifest), "looking for images", enabled=True) as advance:
         found = check_copy(manifest, progress=lambda done, total: advance(min(1000, total)))
     show.show_copy(dataset, manifest, found)
@@ -136,12 +135,28 @@ def embed(
 
     Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
     """
+    from choqolate.cli.show_data import show_embeddings, show_notes
     from choqolate.cli.terminal import show_next
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
+    from choqolate.concepts.embedding import embed as embed_images
+    from choqolate.datasets import read_dataset, read_source
 
-    rows = _read(source, dataset, option)
+    options = _options(option, dataset)
+    rows = read_source(source) if dataset is None else read_dataset(dataset, source, **options)
+    show_notes(rows)
     encoder = load_backbone(backbone or DEFAULT_BACKBONE, device=device, precision=precision.value)
-    _embed(rows, encoder, output, output, workers, batch_size, on_error)
+    with _resumable():
+        encoded = embed_images(
+            rows,
+            encoder,
+            output,
+            workers=workers,
+            batch_size=batch_size,
+            on_error=on_error.value,
+            quarantine=_quarantine(output),
+            verbose=True,
+        )
+    show_embeddings(encoded, _quarantine(output))
     words = [] if dataset else ["--concepts", "words.txt"]
     show_next("The embeddings are", output, ["score", str(output), *words, "-o", "scores.parquet"])
 
@@ -191,64 +206,80 @@ def score(
     Example: [bold]choqolate score PHOTOS/ --concepts words.txt -o scores.parquet[/]
     """
     from choqolate.cli import show_data as show
-    from choqolate.concepts import scoring
-    from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
-    from choqolate.concepts.embedding import Embeddings, write_quarantine
-    from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
-    from choqolate.data import score_files as tables
+    from choqolate.cli.terminal import note
+    from choqolate.concepts.embedding import Embeddings
+    from choqolate.concepts.score_images import score_images
+    from choqolate.concepts.score_notes import notes_on_scores
+    from choqolate.data.score_files import check_target
+    from choqolate.data.splits import TEST_SHARE
     from choqolate.datasets import find_dataset
+    from choqolate.explain.redundancy import check_redundancy
 
     if dataset is not None:
         find_dataset(dataset)
-    encoded = Embeddings.load(source) if EmbeddingFolder.is_one(source) else None
+    encoded = Embeddings.load(source) if Embeddings.are_in(source) else None
     given = {"--option": option, "--embeddings": embeddings, "--workers": workers, "--batch-size": batch_size}
     needless = [name for name, value in given.items() if value is not None]
     if encoded is not None and needless:
         raise ChoqolateError(f"{', '.join(needless)}: for images, {source} holds embeddings: leave it out")
     words = _vocabulary(concepts, spurious, template, dataset or (encoded.manifest.source if encoded else None))
     _check_outputs(output, heatmap, inputs=[source, concepts, spurious, manifest])
-    tables.check_target(output, words.concepts)
-    encoder = load_backbone(backbone, device=device, precision=precision.value) if backbone else None
-    rows = _read(source, dataset, option) if encoded is None else encoded.manifest
-    rows = rows if manifest is None else _join(rows, manifest)
-    if encoded is None:
-        encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision.value)
-        folder = EmbeddingFolder.create(embeddings or cache_folder(encoder), encoder)
-        scoring.encode_prompts(folder, words.prompts(), encoder)  # mistakes in words show before the images' turn
-        encoded = _embed(rows, encoder, embeddings, output, workers, batch_size, on_error)
-    else:
-        encoded = replace(encoded, manifest=rows)
-        write_quarantine(_quarantine(output), ())
-    table = scoring.score(encoded, words, encoder)
-    split = table.with_split()
-    split.save(output)
-    show.show_scores(split, encoded.digests, output, heatmap, made_split=table.split is None)
+    check_target(output, words.concepts)
+    seen: list[Embeddings] = []
+
+    def on_embedded(images: Embeddings) -> None:
+        seen.append(images)
+        if encoded is None:
+            show.show_embeddings(images, _quarantine(output))
+
+    with _resumable():
+        table = score_images(
+            encoded or source,
+            words,
+            dataset=dataset,
+            options=_options(option, dataset),
+            manifest=manifest,
+            backbone=backbone,
+            device=device,
+            precision=precision.value,
+            embeddings=embeddings,
+            workers=workers,
+            batch_size=batch_size,
+            on_error=on_error.value,
+            quarantine=_quarantine(output),
+            on_read=show.show_notes,
+            on_embedded=on_embedded,
+            verbose=True,
+        )
+    table.save(output)
+    if seen[0].manifest.split is None and table.split is not None:
+        note(f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing")
+    for text in notes_on_scores(table, seen[0]):
+        note(text)
+    if table.spurious and output.suffix.lower() == ".csv":
+        note("CSV does not keep which concepts are spurious, nor where the scores come from: .parquet does")
+    redundancy = check_redundancy(table) if len(table) > 1 else None
+    show.show_scores(table, redundancy)
+    if heatmap is not None and redundancy is not None:
+        _draw_heatmap(redundancy, heatmap)
+    show.show_next_to_scores(table, output)
 
 
-def _read(source: Path, dataset: str | None, option: list[str] | None) -> Manifest:
-    """The rows of a source; prints what its reader has to say of them."""
-    from choqolate.cli.terminal import note
-    from choqolate.datasets import read_dataset, read_source
+def _draw_heatmap(redundancy: Redundancy, path: Path) -> None:
+    import matplotlib
 
-    if option and dataset is None:
+    from choqolate.cli.terminal import printable_name
+    from choqolate.plots.heatmaps import save_heatmap
+
+    matplotlib.use("Agg")  # no screen is needed to write a file
+    save_heatmap(redundancy, path)
+    typer.echo(f"The heat map is in {printable_name(path)}.")
+
+
+def _options(pairs: list[str] | None, dataset: str | None) -> dict[str, Any]:
+    """Options for the reader of a data set."""
+    if pairs and dataset is None:
         raise ChoqolateError("expected --dataset NAME with --option, got none")
-    rows = read_source(source) if dataset is None else read_dataset(dataset, source, **_options(option))
-    for text in rows.notes:
-        note(text)
-    return rows
-
-
-def _join(rows: Manifest, table: Path) -> Manifest:
-    from choqolate.cli.terminal import note
-    from choqolate.datasets import read_csv
-
-    joined = rows.join(read_csv(table))
-    for text in joined.notes[len(rows.notes) :]:
-        note(text)
-    return joined
-
-
-def _options(pairs: list[str] | None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -262,18 +293,17 @@ def _vocabulary(
     concepts: Path | None, spurious: Path | None, template: list[str] | None, dataset: str | None
 ) -> Vocabulary:
     """The words of the user, or those of the paper for a data set."""
+    from choqolate.concepts.score_images import dataset_vocabulary
     from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
-    from choqolate.datasets import DATASETS
 
-    templates = tuple(template or TEMPLATES)
-    if concepts is not None:
-        return Vocabulary.read(concepts, spurious, templates)
-    if spurious is not None:
+    if concepts is None and spurious is not None:
         raise ChoqolateError("expected --concepts with --spurious: the other words to score for")
-    if dataset not in DATASETS:
+    if concepts is None and dataset is None:
         raise ChoqolateError("expected the words to score for: give --concepts words.txt, a text file with one a line")
-    known = DATASETS[dataset]
-    return Vocabulary.parse(known.core, known.spurious, templates)
+    templates = tuple(template or TEMPLATES)
+    return (
+        dataset_vocabulary(dataset, templates) if concepts is None else Vocabulary.read(concepts, spurious, templates)
+    )
 
 
 def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]) -> None:
@@ -298,29 +328,13 @@ def _quarantine(output: Path) -> Path:
     return beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
 
 
-def _embed(
-    rows: Manifest,
-    encoder: Backbone,
-    folder: Path | None,
-    output: Path,
-    workers: int | None,
-    batch_size: int | None,
-    on_error: OnError,
-) -> Embeddings:
-    from choqolate.cli.show_data import show_embeddings
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say that nothing is lost when embedding is stopped."""
     from choqolate.cli.terminal import note
-    from choqolate.concepts.embedding import NothingReadable, embed, write_quarantine
 
     try:
-        encoded = embed(
-            rows, encoder, folder, workers=workers, batch_size=batch_size, on_error=on_error.value, verbose=True
-        )
-    except NothingReadable as error:
-        write_quarantine(_quarantine(output), error.failures)
-        raise ChoqolateError(f"{error}; all are listed in {_quarantine(output)}") from error
+        yield
     except KeyboardInterrupt:
         note("what is encoded so far is kept, the same command goes on from there")
         raise
-    write_quarantine(_quarantine(output), encoded.failures)
-    show_embeddings(encoded, _quarantine(output))
-    return encoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -10,15 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from choqolate._util.files import replacing
-from choqolate._util.text import counted, listed
+from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
-from choqolate.data.splits import SPLITS, TEST_SHARE
+from choqolate.data.splits import SPLITS
 from choqolate.datasets import CopyCheck, Dataset
-from choqolate.explain.redundancy import Redundancy, check_redundancy
+from choqolate.explain.redundancy import Redundancy
 
 _SHOWN_FAILURES = 5
 
@@ -85,6 +84,12 @@ def _show_counts(console: Console, manifest: Manifest) -> None:
     console.print(table)
 
 
+def show_notes(manifest: Manifest) -> None:
+    """What a reader has to say of the rows of a source."""
+    for text in manifest.notes:
+        note(text)
+
+
 def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
     """How many images were encoded, found, and not readable."""
     known = len(encoded) - encoded.n_encoded
@@ -102,12 +107,8 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
         typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
 
 
-def show_scores(
-    table: ConceptScores, digests: Sequence[bytes], output: Path, heatmap: Path | None, *, made_split: bool
-) -> None:
+def show_scores(table: ConceptScores, redundancy: Redundancy | None) -> None:
     """What was scored, how redundant the concepts are, and what to do next."""
-    for text in (*_split_notes(table, digests, made_split), *_word_notes(table, output)):
-        note(text)
     console = open_console()
     sizes = [counted(len(table), "image"), counted(len(table.concepts), "concept")]
     if table.classes:
@@ -115,56 +116,16 @@ def show_scores(
     if table.groups is not None:
         sizes.append(counted(len(set(table.groups) - {None}), "group"))
     console.print(Text(", ".join(sizes), style="bold"))
-    if len(table) > 1:
-        report = check_redundancy(table)
-        for line in report.lines():
-            style = "yellow" if line.startswith("doubtful: ") else ""
-            console.print(Text(printable_name(line), style=style), soft_wrap=True)
-        if heatmap is not None:
-            draw_heatmap(report, heatmap)
+    for line in () if redundancy is None else redundancy.lines():
+        style = "yellow" if line.startswith("doubtful: ") else ""
+        console.print(Text(printable_name(line), style=style), soft_wrap=True)
+
+
+def show_next_to_scores(table: ConceptScores, output: Path) -> None:
+    """Where the scores are, and what to do with them."""
     if table.labels is None:
+        console = open_console()
         console.print(Text(f"\nThe scores are in {printable_name(output)}."), soft_wrap=True)
         console.print(Text("There are no labels to train on: put each class into a folder, or use --manifest."))
     else:
         show_next("The scores are", output, ["fit", str(output), "-o", "model"])
-
-
-def _split_notes(table: ConceptScores, digests: Sequence[bytes], made_split: bool) -> Iterator[str]:
-    if table.split is None:
-        return
-    if made_split:
-        yield f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing"
-    outside = sum(part is None for part in table.split)
-    if outside:
-        yield f"{counted(outside, 'image')} without a split: neither for training nor for testing"
-    if table.labels is not None:
-        untested = [name for name in table.classes if name not in set(table.labels[table.split == "test"])]
-        if untested and len(untested) < len(table.classes):
-            yield f"no image for testing of {listed(untested)}"
-    trained = {digest for digest, part in zip(digests, table.split, strict=True) if part == "train"}
-    twice = sum(part != "train" and digest in trained for digest, part in zip(digests, table.split, strict=True))
-    if twice:
-        yield f"{counted(twice, 'image')} for testing with exactly the content of one for training"
-
-
-def _word_notes(table: ConceptScores, output: Path) -> Iterator[str]:
-    classes = {label.lower() for label in table.classes}
-    answers = [name for name in table.concepts if name.lower() in classes]
-    if answers:
-        yield f"words that name a class are the answer itself, better score without: {', '.join(answers)}"
-    if table.spurious and output.suffix.lower() == ".csv":
-        yield "CSV does not keep which concepts are spurious, nor where the scores come from: .parquet does"
-
-
-def draw_heatmap(report: Redundancy, path: Path) -> None:
-    """The correlation of the concepts as an image."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from choqolate.plots import correlation_heatmap
-
-    figure = correlation_heatmap(report).get_figure(root=True)
-    assert figure is not None
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
-    typer.echo(f"The heat map is in {printable_name(path)}.")

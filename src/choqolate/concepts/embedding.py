@@ -74,6 +74,11 @@ class Embeddings:
         """Unit vectors ``(n, d)``, float32, in the order of the manifest."""
         return self.folder.images.get(self.digests)
 
+    @staticmethod
+    def are_in(path: str | os.PathLike[str]) -> bool:
+        """Whether a folder holds embeddings."""
+        return EmbeddingFolder.is_one(Path(path))
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Embeddings:
         """What :func:`embed` left in a folder: no image is needed any more."""
@@ -90,6 +95,7 @@ def embed(
     workers: int | None = None,
     batch_size: int | None = None,
     on_error: str = "skip",
+    quarantine: str | os.PathLike[str] | None = None,
     verbose: bool = False,
 ) -> Embeddings:
     """Encode every image of a manifest that is not encoded yet.
@@ -105,6 +111,7 @@ def embed(
         batch_size: images encoded at a time; by default what suits the device.
         on_error: ``"skip"`` goes on without images that cannot be read and lists them as ``failures``; ``"fail"``
             stops at the first.
+        quarantine: a CSV file to list these images in, with the reasons; there is none if all could be read.
         verbose: show a progress bar (on a terminal).
 
     Raises:
@@ -135,7 +142,16 @@ def embed(
                 run.add(shard, backbone, batch_size, advance)
         finally:
             run.write()
-    return run.finish(keep_rows=folder is not None)
+    try:
+        encoded = run.finish(keep_rows=folder is not None)
+    except NothingReadable as error:
+        if quarantine is not None:
+            write_quarantine(Path(quarantine), error.failures)
+            raise ChoqolateError(f"{error}; all are listed in {quarantine}") from error
+        raise
+    if quarantine is not None:
+        write_quarantine(Path(quarantine), encoded.failures)
+    return encoded
 
 
 class _Run:

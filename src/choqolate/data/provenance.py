@@ -61,7 +61,8 @@ class _Record:
         """All that is known, such as JSON can hold."""
         said = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "other"}
         plain = {name: _plain(value) for name, value in said.items() if value is not None}
-        return {name: value for name, value in plain.items() if value != {} or name not in _SECTIONS} | dict(self.other)
+        known = {name: value for name, value in plain.items() if value != {} or name not in _SECTIONS}
+        return known | {name: value for name, value in self.other.items() if name not in known}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from choqolate._util.files import replacing
 from choqolate.plots.labels import LINE, wrapped
 from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
@@ -59,6 +61,17 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     else:
         make_room(ax)
     return ax
+
+
+def save_heatmap(redundancy: Redundancy, path: Path) -> None:
+    """Draw the correlation of the concepts into an image file, .png, .svg or .pdf."""
+    import matplotlib.pyplot as plt
+
+    figure = correlation_heatmap(redundancy).get_figure(root=True)
+    assert figure is not None
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
+    plt.close(figure)
 
 
 def _number(value: float) -> str:

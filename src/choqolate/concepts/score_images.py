@@ -1,0 +1,158 @@
+"""The whole way from images and words to a table of concept scores."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from choqolate._util.text import counted
+from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
+from choqolate.concepts.embedding import Embeddings, embed, write_quarantine
+from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
+from choqolate.concepts.scoring import encode_prompts, score
+from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
+from choqolate.data.image_list import read_csv
+from choqolate.data.manifest import Manifest
+from choqolate.data.scores import ConceptScores
+from choqolate.datasets import DATASETS, read_dataset, read_source
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+
+Place = str | os.PathLike[str]
+
+
+def score_images(
+    source: Place | Manifest | Embeddings,
+    concepts: Vocabulary | Sequence[str] | Place | None = None,
+    *,
+    dataset: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    manifest: Place | Manifest | None = None,
+    backbone: Backbone | str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    embeddings: Place | None = None,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    on_error: str = "skip",
+    quarantine: Place | None = None,
+    on_read: Callable[[Manifest], None] | None = None,
+    on_embedded: Callable[[Embeddings], None] | None = None,
+    verbose: bool = False,
+) -> ConceptScores:
+    """Score images for concepts: read the source, encode what is new, and compare images with prompts.
+
+    Mistakes in the concepts show before the images are encoded. A table without a split gets the fixed one of
+    :meth:`ConceptScores.with_split`.
+
+    Args:
+        source: a folder of images, a CSV file of them, a folder of embeddings, or a manifest or embeddings in memory.
+        concepts: names, a text file with one concept per line, or a :class:`Vocabulary`, which also knows synonyms,
+            prompt templates and spurious concepts; by default those of the data set.
+        dataset: read the source as a copy of this data set, one of ``datasets.DATASETS``.
+        options: for the data set's reader.
+        manifest: labels, split and groups to join by path: a manifest or a CSV file.
+        backbone: the encoder, or its name; by default the one that the embeddings name, or else that of the paper.
+        device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
+        embeddings: folder to keep the vectors of images in; by default a cache that all runs with this encoder share.
+        workers, batch_size, on_error, quarantine: see :func:`~choqolate.embed`.
+        on_read: called with the rows of the source before anything is encoded.
+        on_embedded: called with the embeddings before they are scored; by default a warning names the images that
+            could not be read.
+        verbose: show progress bars (on a terminal).
+
+    Returns:
+        The scores, with labels, split and groups where they are known.
+
+    Raises:
+        ChoqolateError: if there is nothing to score, the concepts are not usable, or the encoder does not fit.
+    """
+    encoded = _embeddings(source)
+    words = _vocabulary(concepts, dataset or (encoded.manifest.source if encoded else None))
+    encoder = backbone if isinstance(backbone, Backbone) else None
+    if isinstance(backbone, str):
+        encoder = load_backbone(backbone, device=device, precision=precision)
+    rows = _rows(source, encoded, dataset, options)
+    if manifest is not None:
+        rows = rows.join(manifest if isinstance(manifest, Manifest) else read_csv(manifest))
+    if on_read is not None:
+        on_read(rows)
+    if encoded is None:
+        encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision)
+        folder = EmbeddingFolder.create(Path(embeddings) if embeddings else cache_folder(encoder), encoder)
+        encode_prompts(folder, words.prompts(), encoder)  # mistakes in words show before the images' turn
+        encoded = embed(
+            rows,
+            encoder,
+            embeddings,
+            workers=workers,
+            batch_size=batch_size,
+            on_error=on_error,
+            quarantine=quarantine,
+            verbose=verbose,
+        )
+    else:
+        encoded = replace(encoded, manifest=rows)
+        if quarantine is not None:
+            write_quarantine(Path(quarantine), ())
+    (on_embedded or _warn_of_failures)(encoded)
+    return score(encoded, words, encoder).with_split()
+
+
+def _embeddings(source: Place | Manifest | Embeddings) -> Embeddings | None:
+    if isinstance(source, Embeddings):
+        return source
+    is_folder = not isinstance(source, Manifest) and EmbeddingFolder.is_one(Path(source))
+    return Embeddings.load(source) if is_folder else None  # type: ignore[arg-type]
+
+
+def _rows(
+    source: Place | Manifest | Embeddings,
+    encoded: Embeddings | None,
+    dataset: str | None,
+    options: Mapping[str, Any] | None,
+) -> Manifest:
+    if encoded is not None:
+        return encoded.manifest
+    if isinstance(source, Manifest):
+        return source
+    assert not isinstance(source, Embeddings)
+    if options and dataset is None:
+        raise ChoqolateError("Expected the name of a data set with options for its reader, got none. Name it.")
+    return read_source(source) if dataset is None else read_dataset(dataset, source, **(options or {}))
+
+
+def _vocabulary(concepts: Vocabulary | Sequence[str] | Place | None, dataset: str | None) -> Vocabulary:
+    if isinstance(concepts, Vocabulary):
+        return concepts
+    if concepts is None:
+        return dataset_vocabulary(dataset)
+    if isinstance(concepts, str | os.PathLike):
+        return Vocabulary.read(Path(concepts))
+    return Vocabulary.parse(concepts)
+
+
+def dataset_vocabulary(name: str | None, templates: Sequence[str] = TEMPLATES) -> Vocabulary:
+    """The concepts that the paper scores a data set for.
+
+    Raises:
+        ChoqolateError: if there is no such data set, so that concepts have to be named.
+
+    >>> len(dataset_vocabulary("waterbirds"))
+    57
+    """
+    if name not in DATASETS:
+        raise ChoqolateError(
+            "Expected the concepts to score for, got none. Name them, or give a text file with one per line."
+        )
+    return Vocabulary.parse(DATASETS[name].core, DATASETS[name].spurious, templates)
+
+
+def _warn_of_failures(encoded: Embeddings) -> None:
+    if encoded.failures:
+        first, total = encoded.failures[0], len(encoded.failures)
+        message = f"{counted(total, 'image')} could not be read, the first is {first.path}: {first.reason}"
+        warnings.warn(message, ChoqolateWarning, stacklevel=3)
