@@ -33,6 +33,7 @@ def test_public_names_are_these():
         "evaluate",
         "experiments",
         "explain_change",
+        "explain_image",
         "explain_local_change",
         "explain_model",
         "find_counterfactual",

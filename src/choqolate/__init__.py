@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from choqolate.estimators.model_folder import load
     from choqolate.estimators.runs import fit_runs
     from choqolate.estimators.table_training import fit_scores
-    from choqolate.explain import explain_change, explain_local_change, explain_model, find_counterfactual
+    from choqolate.explain import (
+        explain_change,
+        explain_image,
+        explain_local_change,
+        explain_model,
+        find_counterfactual,
+    )
     from choqolate.explain.redundancy import check_redundancy
     from choqolate.integral import (
         ChoquetLayer,
@@ -67,6 +73,7 @@ _HOME = {
     "evaluate": "choqolate.analysis.evaluation",
     "experiments": "choqolate.experiments",
     "explain_change": "choqolate.explain",
+    "explain_image": "choqolate.explain",
     "explain_local_change": "choqolate.explain",
     "explain_model": "choqolate.explain",
     "find_counterfactual": "choqolate.explain",
@@ -112,6 +119,7 @@ __all__ = [
     "evaluate",
     "experiments",
     "explain_change",
+    "explain_image",
     "explain_local_change",
     "explain_model",
     "find_counterfactual",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
+import typer
 
 import choqolate as cq
+from choqolate.cli.application import app
+from choqolate.report.recipe import commands
 from tests.cli.test_cli import choqolate
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_model_commands import ODD, write_table
@@ -85,6 +90,14 @@ def test_without_a_page_it_shows_the_model(run):
     assert (code, err) == (0, "")
     assert "choqolate explain model --scores SCORES -o report.html" in out
     assert "choqolate explain model --image PHOTO" in out
+
+
+def test_commands_of_the_page_use_options_that_there_are(place):
+    lines = [shlex.split(line) for line in commands(cq.load(place / "edited"))]
+    assert [line[1] for line in lines] == ["score", "fit", "remove", "explain"]
+    for _, name, *parts in lines:
+        known = {option for parameter in typer.main.get_command(app).commands[name].params for option in parameter.opts}
+        assert {part for part in parts if part.startswith("-")} <= known, name
 
 
 @pytest.mark.parametrize("width", [50, 200])

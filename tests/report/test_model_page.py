@@ -18,7 +18,7 @@ from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_training import fit_scores
-from choqolate.report.image_cards import choose, example, set_scale, steps
+from choqolate.report.image_cards import choose, image_card, set_scale, steps
 from choqolate.report.model_page import write_report
 from choqolate.report.recipe import commands, words
 from tests.reports import NASTY, bird_table, nasty_table, small_model
@@ -260,7 +260,7 @@ def test_a_card_shows_the_lead_before_and_after_the_removal(model, table):
     edited = model.remove_concepts("sea", mode="impute")
     X = table.part("test").frame.iloc[:1]
     change = cq.explain_local_change(X, model, edited, baseline="mean")
-    card = example(edited, X, change.after, change, name="one", file=None)
+    card = image_card(cq.explain_image(edited, X), name="one", file=None)
     pair = [str(change.after.classes[r]) for r in change.after.ranking[0]]
     for lead, one in ((card["lead"], change.after), (card["before"]["lead"], change.before)):
         assert lead["end"] == pytest.approx(one.contrast(*pair).end[0])
@@ -329,8 +329,14 @@ def test_what_cannot_be_made_again_is_said(table):
     assert any("the seed is not known" in line for line in commands(unseeded))
     plain = cq.ChoqolateClassifier(n_nodes=3, epochs=2).fit(table.frame, table.labels)
     assert "# in Python, on the X and y of the training" in commands(plain)[0]
+
+
+def test_a_recalibration_stands_where_it_was_made(table):
     several = small_model(table).remove_concepts("sea", recalibrate=table.part("train").frame).remove_concepts("crest")
-    assert any("which one is not known" in line for line in commands(several))
+    assert commands(several)[-3:-1] == [
+        "choqolate remove model -o edited-1 --recalibrate scores.parquet sea",
+        "choqolate remove edited-1 -o edited-2 crest",
+    ]
 
 
 def test_commands_run_nothing_but_what_they_say(table):
@@ -384,9 +390,7 @@ def test_a_page_is_called_html(model, tmp_path, name):
 
 
 def test_two_hundred_classes_and_226_concepts_fit_on_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "choqolate.report.image_cards.MOST_SETS", 8_000
-    )  # it is the page that is tested, not the search
+    monkeypatch.setattr("choqolate.report.view.MOST_SETS", 8_000)  # it is the page that is tested, not the search
     rng = np.random.default_rng(0)
     labels = [f"class {index % 200}" for index in range(1200)]
     centres = rng.normal(size=(200, 226))

@@ -15,7 +15,7 @@ from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_inputs import inputs
-from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
+from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, explain_image, explain_model
 from choqolate.report.recipe import removal_command
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
@@ -29,34 +29,29 @@ def show_images(console: Console, model: ChoqolateClassifier, rows: ConceptScore
     for row, path in enumerate(rows.paths):
         if row:
             console.print()
-        show_image(console, model, rows.take([row]), str(path))
+        show_image(console, str(path), explain_image(model, inputs(model, rows.take([row]))))
 
 
-def show_image(console: Console, model: ChoqolateClassifier, row: ConceptScores, name: str) -> None:
+def show_image(console: Console, name: str, why: ImageExplanation) -> None:
     """Predicted classes, the concepts and nodes that decided, and what would change the prediction."""
-    X = inputs(model, row)
-    why = model.explain(X, baseline="mean")
-    probabilities = model.predict_proba(X)[0]
     console.print(Text(printable_name(name), style="bold"), soft_wrap=True)
     table = plain_table("class", "probability")
-    for r in why.ranking[0][:MOST_CLASSES]:
-        table.add_row(Text(cut(why.classes[r])), f"{probabilities[r]:.1%}")
+    for label, probability in why.probabilities[:MOST_CLASSES]:
+        table.add_row(Text(cut(label)), f"{probability:.1%}")
     console.print(table)
-    lead = why.contrast()
-    console.print(Text(f"\nWhy {printable_name(lead.subjects[0])}", style="bold"), soft_wrap=True)
-    _show_steps(console, "concept", lead, MOST_CONCEPTS)
-    if model.n_nodes is not None:
+    console.print(Text(f"\nWhy {printable_name(why.lead.subjects[0])}", style="bold"), soft_wrap=True)
+    _show_steps(console, "concept", why.lead, MOST_CONCEPTS)
+    if why.node_lead is not None:
         console.print()
-        _show_steps(console, "node", why.contrast(by="nodes"), MOST_NODES)
-    start, end = float(lead.start[0]), float(lead.end[0])
+        _show_steps(console, "node", why.node_lead, MOST_NODES)
+    start, end = float(why.lead.start[0]), float(why.lead.end[0])
     console.print(
         Text(f"lead: {start:+.4f} for the mean training image, {end:+.4f} for this one; █ for, ▒ against", style="dim")
     )
-    sentence = str(find_counterfactual(model, X))
+    sentence = str(why.counterfactual)
     console.print(Text(f"\n{printable_name(sentence[:1].upper() + sentence[1:])}."), soft_wrap=True)
-    if model.edits_:
-        before = str(model.restore().predict(X)[0])
-        said = "the same class" if before == str(why.predicted[0]) else printable_name(before)
+    if why.predicted_before is not None:
+        said = printable_name(why.predicted_before) if why.flipped else "the same class"
         console.print(Text(f"Before the removal of concepts it was taken for {said}."), soft_wrap=True)
 
 

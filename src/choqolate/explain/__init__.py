@@ -7,12 +7,14 @@ from choqolate.explain.change import LocalChange, ModelChange, explain_change, e
 from choqolate.explain.counterfactual import Counterfactual, find_counterfactual
 from choqolate.explain.interactions import Interaction
 from choqolate.explain.local import Attribution, LocalExplanation, Share
-from choqolate.explain.node_names import name_nodes
+from choqolate.explain.node_names import leading, name_nodes
+from choqolate.explain.one_image import ImageExplanation, explain_image
 from choqolate.explain.whole_model import ModelExplanation, NodePair, explain_model
 
 __all__ = [
     "Attribution",
     "Counterfactual",
+    "ImageExplanation",
     "Interaction",
     "LocalChange",
     "LocalExplanation",
@@ -21,8 +23,10 @@ __all__ = [
     "NodePair",
     "Share",
     "explain_change",
+    "explain_image",
     "explain_local_change",
     "explain_model",
     "find_counterfactual",
+    "leading",
     "name_nodes",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,7 @@ class LocalChange:
     @property
     def transitions(self) -> dict[tuple[object, object], int]:
         """How many images went from which class to which, most frequent first; those that stayed are left out."""
-        pairs = Counter(zip(self.before.predicted, self.after.predicted, strict=True))
-        return {pair: count for pair, count in pairs.most_common() if pair[0] != pair[1]}
+        return count_transitions(zip(self.before.predicted, self.after.predicted, strict=True))
 
     @property
     def node_values(self) -> np.ndarray:
@@ -111,6 +111,18 @@ class LocalChange:
         from choqolate.plots import waterfall_change
 
         return waterfall_change(self, row, ax=ax, **options)
+
+
+def count_transitions(pairs: Iterable[tuple[object, object]]) -> dict[tuple[object, object], int]:
+    """Count how many images went from which class to which, most frequent first; those that stayed are left out.
+
+    Args:
+        pairs: the predicted class of each image, before and after.
+
+    >>> count_transitions([("cat", "dog"), ("cat", "cat"), ("dog", "cat"), ("dog", "cat")])
+    {('dog', 'cat'): 2, ('cat', 'dog'): 1}
+    """
+    return {pair: count for pair, count in Counter(pairs).most_common() if pair[0] != pair[1]}
 
 
 def explain_change(before: ChoquetModel, after: ChoquetModel | None = None) -> ModelChange:

@@ -21,6 +21,7 @@ from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import MODES, Nodes
 
 EXACT_UP_TO = 3  # concepts: all sets of so many are tried
+MOST_SETS = 4_000_000  # of one size that are tried: those of three of 289 concepts
 _BLOCK = 1 << 15  # sets whose scores are computed at a time
 _ROUNDING = 1e-12  # a lead that is smaller is a tie
 _NOTHING = 1e-9  # retained mass of a node that is nothing but rounding
@@ -76,7 +77,7 @@ def find_counterfactual(
     target: object = None,
     mode: str = "rescale",
     most: int = 12,
-    most_sets: int = 4_000_000,
+    most_sets: int = MOST_SETS,
 ) -> Counterfactual:
     r"""The smallest set of concepts whose removal from the model changes its prediction for one image.
 

@@ -1,4 +1,4 @@
-"""Names of nodes, from the concepts that lead them."""
+"""The concepts that lead a node, and the names that nodes get from them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ import numpy as np
 
 _MOST = 3  # concepts in a name
 _LEAST = 0.5  # of the leading concept's share, to be named beside it
+
+
+def leading(names: Sequence[str], values: np.ndarray, most: int) -> list[tuple[str, float]]:
+    """Pick the names with the largest values, by size, each with its value; zeros are left out.
+
+    Args:
+        names: of concepts, or of classes.
+        values: their attributions ``(M,)``.
+        most: how many at most.
+
+    >>> leading(["sea", "lake", "crest"], np.array([0.2, 0.0, -0.8]), most=3)
+    [('crest', -0.8), ('sea', 0.2)]
+    """
+    order = np.argsort(-np.abs(values), kind="stable")[:most]
+    return [(names[j], float(values[j])) for j in order if values[j] != 0]
 
 
 def name_nodes(attributions: np.ndarray, concepts: Sequence[str]) -> tuple[str, ...]:

@@ -44,6 +44,9 @@ class ChoquetModel(ConceptModel, Protocol):
     def scale(self, X: Any) -> np.ndarray:
         """Scaled scores ``(n, M)`` of raw ones, checked."""
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities ``(n, C)`` of raw scores."""
+
     def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
         """Exact local attributions of each row."""
 

@@ -16,7 +16,7 @@ from choqolate._util.checks import check_number, find_concepts
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
-from choqolate.explain.node_names import name_nodes
+from choqolate.explain.node_names import leading, name_nodes
 from choqolate.explain.protocols import ConceptModel
 from choqolate.network.fitted import FittedNetwork
 
@@ -87,9 +87,7 @@ class ModelExplanation:
 
     def leading(self, node: int, most: int = 10) -> list[tuple[str, float]]:
         """The concepts that a node reads most, with their attributions; zeros are left out."""
-        values = self.node_attributions[node]
-        order = np.argsort(-np.abs(values), kind="stable")[:most]
-        return [(self.concepts[j], float(values[j])) for j in order if values[j] != 0]
+        return leading(self.concepts, self.node_attributions[node], most)
 
     def plot_words(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw a word cloud of every node, see :func:`choqolate.plots.word_clouds`."""

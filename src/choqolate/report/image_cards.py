@@ -7,19 +7,15 @@ import math
 from collections import deque
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from choqolate.concepts.new_images import read_image
 from choqolate.errors import ChoqolateError
-from choqolate.explain import Attribution, LocalChange, LocalExplanation, find_counterfactual
+from choqolate.explain import Attribution, ImageExplanation
 from choqolate.report import data_uri
 
-if TYPE_CHECKING:
-    from choqolate.estimators.classifier import ChoqolateClassifier
-
-MOST_SETS = 1_600_000  # tried for a counterfactual, over the number of nodes: with 8, all of up to 107 concepts
 SIDE = 240  # pixels of an image's longer side
 MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 10, 5, 3
 
@@ -55,56 +51,39 @@ def in_turn(rows: Sequence[int], labels: Sequence[str]) -> list[int]:
     return chosen
 
 
-def example(
-    model: ChoqolateClassifier,
-    X: Any,
-    explanation: LocalExplanation,
-    change: LocalChange | None,
-    *,
-    name: str,
-    file: Path | None,
-    truth: str | None = None,
-    group: str | None = None,
-    marked: Container[str] = (),
+def image_card(
+    why: ImageExplanation, *, name: str, file: Path | None, group: str | None = None, marked: Container[str] = ()
 ) -> dict[str, Any]:
     """All that a page says of one image.
 
     Args:
-        model: the classifier.
-        X: raw scores of the image, one row.
-        explanation: of this image alone.
-        change: what removals since training changed for it, if there were some.
+        why: what the model makes of it.
         name: what to call it.
         file: the image itself, if it is at hand.
-        truth: its class, if known.
         group: its group, if known.
         marked: names to underline.
     """
-    probabilities = model.predict_proba(X)[0]
-    ranking = explanation.ranking[0][:MOST_CLASSES]
-    predicted = str(explanation.predicted[0])
-    wrong = truth is not None and truth != predicted and truth in map(str, explanation.classes)
-    rival = str(explanation.classes[explanation.ranking[0][1]])
-    pair = (predicted, truth if wrong else rival)
     return {
         "name": name,
         "image": thumbnail(file),
-        "truth": truth,
+        "truth": why.truth,
         "group": group,
-        "predicted": predicted,
-        "right": None if truth is None else truth == predicted,
-        "classes": [(str(explanation.classes[r]), float(probabilities[r])) for r in ranking],
-        "lead": steps(explanation.contrast(*pair), MOST_CONCEPTS, marked),
-        "nodes": [] if model.n_nodes is None else steps(explanation.contrast(*pair, by="nodes"), MOST_NODES),
-        "counterfactual": find_counterfactual(model, X, most_sets=MOST_SETS // len(explanation.nodes)),
-        "before": None if change is None else _before(change, pair, marked),
+        "predicted": why.predicted,
+        "right": why.right,
+        "classes": why.probabilities[:MOST_CLASSES],
+        "lead": steps(why.lead, MOST_CONCEPTS, marked),
+        "nodes": [] if why.node_lead is None else steps(why.node_lead, MOST_NODES),
+        "counterfactual": why.counterfactual,
+        "before": _before(why, marked),
     }
 
 
-def _before(change: LocalChange, pair: tuple[object, object], marked: Container[str]) -> dict[str, Any]:
-    """The same lead before the removal, and the class that was predicted then."""
-    lead = steps(change.before.contrast(*pair), MOST_CONCEPTS, marked)
-    return {"predicted": str(change.before.predicted[0]), "flipped": bool(change.flipped[0]), "lead": lead}
+def _before(why: ImageExplanation, marked: Container[str]) -> dict[str, Any] | None:
+    """The same lead before the model was edited, and the class that was predicted then."""
+    if why.lead_before is None:
+        return None
+    lead = steps(why.lead_before, MOST_CONCEPTS, marked)
+    return {"predicted": why.predicted_before, "flipped": why.flipped, "lead": lead}
 
 
 def steps(attribution: Attribution, most: int, marked: Container[str] = ()) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from choqolate.datasets import DATASETS
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight
 
-# parameters of the classifier and the options of `choqolate fit` that set them
-_OPTIONS = {
+# parameters of the classifier and the options of `choqolate fit` that set them; a test compares them with the command
+FIT_OPTIONS = {
     "n_nodes": "--nodes",
     "temperature": "--temperature",
     "l1": "--l1",
@@ -151,7 +151,7 @@ def _fit(model: ChoqolateClassifier) -> str:
     if model.provenance_.data.fingerprint is None:
         given = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"# in Python, on the X and y of the training: cq.ChoqolateClassifier({given}).fit(X, y).save('model')"
-    if any(name not in _OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):
+    if any(name not in FIT_OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):
         changed |= {"leave_out": left_out} if left_out else {}
         given = "".join(f", {name}={value!r}" for name, value in changed.items())
         line = shlex.join(
@@ -161,7 +161,7 @@ def _fit(model: ChoqolateClassifier) -> str:
         command = ["choqolate", "fit", "scores.parquet", "-o", "model"]
         for name, value in changed.items():
             flag = [] if name == "bipolar" else [str(0 if value is None else value)]  # no nodes are called 0
-            command += [_OPTIONS[name], *flag]
+            command += [FIT_OPTIONS[name], *flag]
         for name in left_out:
             command += ["--leave-out", name]
         line = shlex.join(command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,9 +20,10 @@ from choqolate.concepts.new_images import find_images
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import training_rows
-from choqolate.explain import ModelExplanation, explain_local_change, explain_model
+from choqolate.explain import ModelExplanation, explain_image, explain_model
+from choqolate.explain.change import count_transitions
 from choqolate.explain.redundancy import Redundancy, check_redundancy
-from choqolate.report.image_cards import choose, example, in_turn, set_scale, waterfalls_of
+from choqolate.report.image_cards import choose, image_card, in_turn, set_scale, waterfalls_of
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 BEST, WORST = 4, 8  # images shown
 CHANGED = 4  # images shown that a removal moved to another class
+MOST_SETS = 1_600_000  # tried for a counterfactual, over the number of nodes: with 8, all of up to 107 concepts
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,7 @@ class View:
         """How many images a removal moved from which class to which."""
         if not self.model.edits_ or self.rows is None:
             return {}
-        pairs = Counter(self._predictions)
-        return {pair: number for pair, number in pairs.most_common() if pair[0] != pair[1]}
+        return count_transitions(self._predictions)
 
     @cached_property
     def _predictions(self) -> list[tuple[object, object]]:
@@ -190,26 +190,14 @@ class View:
         files: Mapping[int, Path | None],
         advance: Callable[[int], None],
     ) -> list[dict[str, Any]]:
-        cards = []
+        cards, most_sets = [], MOST_SETS // len(self.model.node_attributions_)
         for row in chosen:
             one = rows.take([row])
+            truth, group, path = (None if c is None else c[0] for c in (one.labels, one.groups, one.paths))
+            name = f"{self.rows_called}, row {row}" if path is None else _shown_path(str(path))
             X = inputs(self.model, one)
-            change = explain_local_change(X, self.trained, self.model, baseline="mean") if self.model.edits_ else None
-            local = self.model.explain(X, baseline="mean") if change is None else change.after
-            labels, groups, paths = (None if c is None else c[0] for c in (one.labels, one.groups, one.paths))
-            name = f"{self.rows_called}, row {row}" if paths is None else _shown_path(str(paths))
-            card = example(
-                self.model,
-                X,
-                local,
-                change,
-                name=name,
-                file=files[row],
-                truth=labels,
-                group=groups,
-                marked=self.marked[0],
-            )
-            cards.append(card)
+            why = explain_image(self.model, X, truth=truth, trained=self.trained, most_sets=most_sets)
+            cards.append(image_card(why, name=name, file=files[row], group=group, marked=self.marked[0]))
             advance(1)
         return cards
 
