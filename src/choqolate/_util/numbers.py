@@ -31,7 +31,7 @@ def decimal(
     """
     if value is None or math.isnan(value):
         return NOTHING
-    rounded = round(value, digits) + 0.0  # turns -0.0 into 0.0
+    rounded = round(float(value), digits) + 0.0  # turns -0.0 into 0.0; numpy rounds in another way
     return f"{rounded:{'+' if signed and rounded else ''}{',' * commas}.{digits}f}".replace("-", minus)
 
 
@@ -54,3 +54,18 @@ class Spread(NamedTuple):
         if not known:
             return cls(math.nan, None)
         return cls(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None)
+
+    def text(self, digits: int = 2, *, scale: float = 1, signed: bool = False, minus: str = MINUS) -> str:
+        """Format both, as in ``85.3 ± 1.2``; the mean alone if there is no deviation, a dash if there is no mean.
+
+        Args:
+            digits: after the point.
+            scale: a factor of both: 100 for per cent.
+            signed: whether a mean above zero gets its sign.
+            minus: the sign of a mean below zero.
+
+        >>> Spread(0.8532, 0.0121).text(1, scale=100), Spread(0.032, None).text(signed=True)
+        ('85.3 ± 1.2', '+0.03')
+        """
+        mean = decimal(scale * self.mean, digits, signed=signed, minus=minus)
+        return mean if self.std is None else f"{mean} ± {decimal(scale * self.std, digits)}"

@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from choqolate._util.numbers import Spread
 from choqolate._util.text import counted, listed
 from choqolate.cli import show_model as show
 from choqolate.cli.terminal import number, plain_table, printable_name
 from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import FEW, BirdsDemo, Choice
 from choqolate.demo.breast_cancer import BreastCancerDemo
-from choqolate.demo.outcome import Outcome, Spread
+from choqolate.demo.outcome import Outcome
 
 NEXT = (
     "choqolate score PHOTOS/ --concepts words.txt -o scores.parquet",
@@ -134,11 +135,11 @@ def _reason(choice: Choice) -> str:
 
 
 def _spread(spread: Spread) -> str:
-    return number(spread.mean) + ("" if spread.std is None else f" ± {number(spread.std)}")
+    return spread.text(3, minus="-")
 
 
 def _percent(spread: Spread) -> str:
-    return f"{100 * spread.mean:.1f}" + ("" if spread.std is None else f" ± {100 * spread.std:.1f}")
+    return spread.text(1, scale=100, minus="-")
 
 
 def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:

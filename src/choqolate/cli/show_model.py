@@ -14,6 +14,7 @@ from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.explain import leading
 from choqolate.network.removal_report import Removal
 
 TOP = 4  # leading concepts of a node
@@ -153,10 +154,9 @@ def show_comparison(console: Console, before: Evaluation, after: Evaluation) -> 
 
 def _leading(names: Sequence[str], shares: np.ndarray, room: int, most: int = TOP) -> Text:
     """The names with the largest shares, each with its number on the same line, in lines of at most ``room`` cells."""
-    order = [j for j in np.argsort(-shares, kind="stable")[:most] if shares[j] > 0]
     text, used, width = Text(), 0, max(8, min(NAME_WIDTH, room - len(" 0.000,")))
-    for j in order:
-        entry = Text(f"{cut(names[j], width)} ").append(f"{shares[j]:.3f}", style="dim")
+    for name, value in leading(names, shares, most):
+        entry = Text(f"{cut(name, width)} ").append(number(value), style="dim")
         fits = used + 2 + entry.cell_len + 1 <= room
         text.append("" if not text else ", " if fits else ",\n").append(entry)
         used = entry.cell_len + (used + 2 if fits and used else 0)

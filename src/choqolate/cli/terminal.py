@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from choqolate._util.numbers import decimal
 
 NAME_WIDTH = 40  # longer names are cut
 
@@ -52,7 +53,7 @@ def cut(name: object, width: int = NAME_WIDTH) -> str:
 
 def number(value: float | None) -> str:
     """A share or a coefficient; a dash for what is not defined."""
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+    return decimal(value, 3, minus="-")
 
 
 def plain_table(*heads: str, left: int = 1) -> Table:

@@ -12,12 +12,14 @@ import torch
 
 import choqolate
 from choqolate._util.files import write_bytes
+from choqolate._util.numbers import Spread, decimal
 from choqolate.data.splits import SPLITS
 from choqolate.datasets.birds import GROUPS, N_IMAGES
 from choqolate.demo.birds import FEW, N_RUNS, BirdsDemo, Choice
 from choqolate.demo.contact_sheet import contact_sheet
-from choqolate.demo.outcome import Outcome, Spread
-from choqolate.report import count, data_uri, mean_std, number, render, share
+from choqolate.demo.outcome import Outcome
+from choqolate.explain import leading
+from choqolate.report import data_uri, mean_std, render, share
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -100,10 +102,10 @@ def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
     """What was done and what came out, in whole sentences."""
     table, n_runs = demo.table, len(demo.ours.runs)
     train, test = table.part("train"), table.part("test")
-    models = "One model was" if n_runs == 1 else f"{count(n_runs)} models were"
+    models = "One model was" if n_runs == 1 else f"{n_runs:,} models were"
     sentences = [
-        f"{models} trained on {count(len(train))} of {count(len(demo.rows))} drawn images, where the background goes "
-        f"with the class in {share(_agreement(train))}; among the {count(len(test))} test images it does in "
+        f"{models} trained on {len(train):,} of {len(demo.rows):,} drawn images, where the background goes "
+        f"with the class in {share(_agreement(train))}; among the {len(test):,} test images it does in "
         f"{share(_agreement(test))}."
     ]
     trained = f"As trained, CHOQOLATE is right on {share(demo.ours.accuracy.mean)} of the test images"
@@ -116,7 +118,7 @@ def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
         f"{change} points.",
     ]
     if len(demo.rows) < FEW:
-        sentences.append(f"With {count(len(demo.rows))} images, numbers of groups are mostly chance.")
+        sentences.append(f"With {len(demo.rows):,} images, numbers of groups are mostly chance.")
     return sentences
 
 
@@ -125,8 +127,8 @@ def _change(before: Outcome, after: Outcome) -> str:
     changes = _changes(before, after)
     mean, std = Spread.over(changes)
     start, end = share(before.worst_group.mean), share(after.worst_group.mean)
-    points = mean_std((mean, std), 1, scale=100, signed=True)
-    if number(100 * mean, 1, signed=True) == number(0, 1):
+    points = mean_std(Spread(mean, std), 1, scale=100, signed=True)
+    if decimal(100 * mean, 1) == decimal(0, 1):
         return f"the worst group stays where it was on average ({start} before, {end} after)"
     if std is not None and abs(mean) <= std:
         return f"the worst group does not clearly change: {start} before, {end} after, {points} points run by run"
@@ -193,18 +195,13 @@ def _changes(before: Outcome, after: Outcome) -> list[float]:
 def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str, Any]]:
     """What each node reads and counts for; bars are relative to the largest value of all."""
     marked = np.isin([model.concepts_[j % len(model.concepts_)] for j in range(len(model.input_names_))], spurious)
+    names = {name for name, one in zip(model.input_names_, marked, strict=True) if one}
     largest = float(model.node_attributions_.max())
     nodes = []
     for values, counts in zip(model.node_attributions_, model.class_attributions_.T, strict=True):
-        leading = np.argsort(-values, kind="stable")[:TOP].tolist()
         readings = [
-            {
-                "name": model.input_names_[j],
-                "value": float(values[j]),
-                "width": 100 * float(values[j]) / largest,
-                "spurious": bool(marked[j]),
-            }
-            for j in leading
+            {"name": name, "value": value, "width": 100 * value / largest, "spurious": name in names}
+            for name, value in leading(model.input_names_, values, TOP)
         ]
         nodes.append(
             {
@@ -227,8 +224,8 @@ def _provenance(demo: BirdsDemo) -> list[tuple[str, str]]:
         ("choqolate", choqolate.__version__),
         ("encoder", backbone.name or "not known"),
         ("its identity", backbone.identity or "not known"),
-        ("images", count(len(demo.rows))),
-        ("concepts", f"{count(len(demo.table.concepts))}, {count(len(demo.table.spurious))} of them spurious"),
+        ("images", f"{len(demo.rows):,}"),
+        ("concepts", f"{len(demo.table.concepts):,}, {len(demo.table.spurious):,} of them spurious"),
         ("seeds", "0" if n_runs == 1 else f"0 to {n_runs - 1}"),
         ("CHOQOLATE", ", ".join(f"{name} {parameters[name]}" for name in HYPERPARAMETERS)),
         ("linear bottleneck", f"{demo.rate.name} {demo.rate.value:g}"),

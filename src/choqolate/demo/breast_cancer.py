@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 
 from choqolate import metrics
 from choqolate._util.checks import check_number
+from choqolate._util.numbers import Spread
 from choqolate.demo import claim_folder
-from choqolate.demo.outcome import Spread
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.runs import fit_runs
 from choqolate.network.removal import MODES

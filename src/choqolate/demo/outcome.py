@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
-
+from choqolate._util.numbers import Spread
 from choqolate.analysis.evaluation import Evaluation
-
-
-class Spread(NamedTuple):
-    """Mean and standard deviation over runs; a single run has no deviation."""
-
-    mean: float
-    std: float | None
-
-    @classmethod
-    def over(cls, values: Sequence[float]) -> Spread:
-        """Of some values."""
-        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from choqolate._util.files import replacing
+from choqolate._util.numbers import decimal
 from choqolate.plots.labels import LINE, wrapped
 from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
@@ -52,7 +53,7 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     _draw_cells(ax, matrix, side)
     _write_names(ax, names, side)
     title = f"{len(names):,} concept{'s'[: len(names) - 1]}"
-    title += "" if math.isnan(redundancy.mean) else f", mean correlation {_number(redundancy.mean)}"
+    title += "" if math.isnan(redundancy.mean) else f", mean correlation {decimal(redundancy.mean)}"
     title += ", grey: constant" if redundancy.constant else ""
     size = font(min(max(side / scale() / 40 + 4, 8.0), 12.0))
     ax.set_title(wrapped(title, side + 8 * size, size), fontsize=size)
@@ -72,11 +73,6 @@ def save_heatmap(redundancy: Redundancy, path: Path) -> None:
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
     plt.close(figure)
-
-
-def _number(value: float) -> str:
-    """With a true minus sign."""
-    return f"{value:.2f}".replace("-", "−")
 
 
 def _fitted(ax: Axes, names: list[str]) -> tuple[list[str], float]:

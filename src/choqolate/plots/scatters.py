@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from choqolate._util.checks import check_number, find_concepts
+from choqolate._util.numbers import decimal
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
@@ -299,7 +300,7 @@ def _correlations(columns: np.ndarray, names: list[str]) -> str:
         return "correlation not defined: one row"
     matrix = concept_correlation(columns)
     pairs = list(combinations(range(len(names)), 2))
-    said = ["not defined" if np.isnan(matrix[pair]) else f"{matrix[pair]:.2f}".replace("-", "−") for pair in pairs]
+    said = ["not defined" if np.isnan(matrix[pair]) else decimal(matrix[pair]) for pair in pairs]
     if len(pairs) == 1:
         return f"correlation {said[0]}"
     each = [f"{names[j]} and {names[l]} {value}" for (j, l), value in zip(pairs, said, strict=True)]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from choqolate._util.numbers import decimal
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -143,8 +145,8 @@ def number(value: float, decimals: int) -> str:
     """
     least = 10.0**-decimals
     if abs(value) < least / 2:
-        return f"<{least:.{decimals}f}" if value > 0 else f">−{least:.{decimals}f}"
-    return f"{value:.{decimals}f}".replace("-", "−")
+        return f"<{decimal(least, decimals)}" if value > 0 else f">{decimal(-least, decimals)}"
+    return decimal(value, decimals, commas=False)
 
 
 def say(ax: Axes, text: str) -> None:

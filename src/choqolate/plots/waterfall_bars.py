@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from choqolate._util.numbers import MINUS, decimal
 from choqolate.plots import style
 from choqolate.plots.style import drawn_width, font, scale
 
@@ -91,8 +92,8 @@ def _numbers(fall: Fall, decimals: int, gone: np.ndarray | None = None) -> list[
 
 
 def _signed(value: float, digits: int, plus: bool = False) -> str:
-    """A number with a true minus sign."""
-    return f"{value:{'+' if plus else ''}.{digits}f}".replace("-", "−")
+    """A number whose sign stays where it is rounded to zero: it tells the direction of the bar."""
+    return (MINUS if value < 0 else "+" * plus) + decimal(abs(value), digits, commas=False)
 
 
 def fit_falls(sides: Sequence[Axes], falls: list[Fall], decimals: int) -> None:

@@ -13,13 +13,14 @@ import numpy as np
 
 from choqolate import metrics
 from choqolate._util.files import check_output, write_bytes
+from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation, spurious_concepts
 from choqolate.analysis.suspects import Suspects, without
 from choqolate.concepts.new_images import score_for_model
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.explain import explain_change
-from choqolate.report import count, data_uri, render, share
+from choqolate.explain import explain_change, leading
+from choqolate.report import data_uri, render, share
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
 from choqolate.report.recipe import commands, facts, removal_command, words
 from choqolate.report.view import View
@@ -130,19 +131,19 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
 def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     """What it is, how good it is, and what to do about it, in whole sentences."""
     model = view.model
-    nodes = "" if model.n_nodes is None else f" through {_counted(model.n_nodes, 'node')}"
+    nodes = "" if model.n_nodes is None else f" through {counted(model.n_nodes, 'node')}"
     names = [str(label) for label in model.classes_.tolist()]
     classes = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     n_removed = len(model.removal_.concepts) if model.removal_ else 0
-    concepts = _counted(len(model.concepts_), "concept")
+    concepts = counted(len(model.concepts_), "concept")
     sentences = [f"The model tells {len(names)} classes apart ({classes}) by {concepts}{nodes}."]
     if n_removed:
         sentences.append(
-            f"{_counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
+            f"{counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
         )
     result = view.measured
     if result is not None:
-        sentence = f"It is right on {share(result.accuracy)} of {_counted(result.rows, 'image')} ({result.chosen})"
+        sentence = f"It is right on {share(result.accuracy)} of {counted(result.rows, 'image')} ({result.chosen})"
         if result.worst_group is not None:
             sentence += f", and on {share(result.worst_group[1])} of its worst group, “{result.worst_group[0]}”"
         sentences.append(f"{sentence}.")
@@ -161,7 +162,7 @@ def _hope(outcome: dict[str, Any]) -> str:
     """What the first proposal of a removal would do."""
     some = ", ".join(outcome["concepts"][:4]) + (", …" if len(outcome["concepts"]) > 4 else "")
     old, new = outcome["before"].worst_group, outcome["after"].worst_group
-    without_them = f"Without {_counted(len(outcome['concepts']), 'suspected concept')} ({some})"
+    without_them = f"Without {counted(len(outcome['concepts']), 'suspected concept')} ({some})"
     return f"{without_them} it would be right on {share(new[1])} of its worst group instead of {share(old[1])}."
 
 
@@ -169,10 +170,6 @@ def _needed(values: np.ndarray) -> int:
     """How many concepts have half of a node's attributions."""
     running = np.cumsum(np.sort(values)[::-1])
     return int(np.searchsorted(running, running[-1] / 2 - 1e-12)) + 1
-
-
-def _counted(number: int, singular: str) -> str:
-    return f"{count(number)} {singular}{'' if number == 1 else 's'}"
 
 
 def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
@@ -209,18 +206,15 @@ def _nodes(view: View) -> list[dict[str, Any]]:
     cards, gini = [], explanation.gini
     marked = np.isin(explanation.concepts, list(names))
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
-        values, leading = explanation.node_attributions[node], explanation.leading(node, MOST_WORDS)
-        counts = explanation.class_attributions[:, node]
-        most = np.argsort(-counts, kind="stable")[:PAIRS]
-        pairs = explanation.interactions[node]
+        words, pairs = explanation.leading(node, MOST_WORDS), explanation.interactions[node]
         cards.append(
             {
                 "name": name,
-                "cloud": word_cloud_svg(leading, names, title=f"node {node}"),
-                "leading": [(concept, value, concept in names) for concept, value in leading[:LEADING]],
-                "marked": float(values[marked].sum()) if marked.any() else None,
-                "classes": [(explanation.classes[r], float(counts[r])) for r in most],
-                "n_classes": len(counts),
+                "cloud": word_cloud_svg(words, names, title=f"node {node}"),
+                "leading": [(concept, value, concept in names) for concept, value in words[:LEADING]],
+                "marked": float(explanation.node_attributions[node, marked].sum()) if marked.any() else None,
+                "classes": leading(explanation.classes, explanation.class_attributions[:, node], PAIRS),
+                "n_classes": len(explanation.classes),
                 "gini": float(gini[node]),
                 "coherence": coherence[node],
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
