@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import choqolate as cq
 from choqolate.data.provenance import Provenance
+from choqolate.estimators.model_folder import check_model_folder
 from tests.small_tables import bird_scores
 
 
@@ -343,10 +344,25 @@ def test_a_save_does_not_overwrite_what_is_not_a_model(tmp_path, model):
     with pytest.raises(cq.ChoqolateError, match="not a model's and would be overwritten"):
         model.save(tmp_path)
     assert (tmp_path / "config.json").read_text() == '{"mine": true}'
-    with pytest.raises(cq.ChoqolateError, match="is a file: choose another path"):
+    message = r"Expected a folder for the model, but .*config.json is a file\. Choose another name\."
+    with pytest.raises(cq.ChoqolateError, match=message):
         model.save(tmp_path / "config.json")
     with pytest.raises(cq.ChoqolateError, match=r"config.json is a file: choose another path"):
         model.save(tmp_path / "config.json" / "model")
+
+
+def test_a_model_may_ask_for_a_folder_of_its_own(tmp_path, model):
+    check_model_folder(tmp_path / "new")
+    check_model_folder(tmp_path)
+    (tmp_path / "gull.jpg").write_bytes(b"")
+    message = r"Expected a new or empty folder for the model, but .* holds other things\. Choose another one\."
+    with pytest.raises(cq.ChoqolateError, match=message):
+        check_model_folder(tmp_path)
+    model.save(tmp_path)  # whoever does not ask may keep it beside other things
+    check_model_folder(tmp_path)
+    (tmp_path / "config.json").write_text('{"mine": true}')
+    with pytest.raises(cq.ChoqolateError, match="not a model's and would be overwritten"):
+        check_model_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["plain", "recalibrated", "bipolar-factored", "one-layer-integers"])

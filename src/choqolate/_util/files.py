@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -98,7 +98,27 @@ def check_output(target: Path) -> None:
 
 def check_parent(target: Path) -> None:
     """A file or folder can be made at a place if the nearest folder above it that exists can be written to."""
-    above = next(folder for folder in target.absolute().parents if folder.exists())
+    _check_writable(target, target.absolute().parents)
+
+
+def check_folder(folder: Path, what: str) -> None:
+    """Find out before the work, not after it, that files cannot be written to a folder. Nothing is made yet.
+
+    Args:
+        folder: new or not.
+        what: what it is for, such as ``"the model"``.
+
+    Raises:
+        ChoqolateError: if it is a file, cannot be made, or cannot be written to.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ChoqolateError(f"Expected a folder for {what}, but {folder} is a file. Choose another name.")
+    _check_writable(folder, [folder.absolute(), *folder.absolute().parents])
+
+
+def _check_writable(target: Path, folders: Sequence[Path]) -> None:
+    """The first of some folders that exists must be one, and must take the target."""
+    above = next(folder for folder in folders if folder.exists())
     if not above.is_dir():
         raise ChoqolateError(f"expected a folder to write {target.name} to, {above} is a file: choose another path")
     if not os.access(above, os.W_OK):
@@ -114,11 +134,9 @@ def check_new_folder(folder: Path, what: str, ours: Callable[[Path], bool] = lam
         ours: whether a folder that is not empty was made by an earlier run.
 
     Raises:
-        ChoqolateError: if it is a file, holds other things, or cannot be made.
+        ChoqolateError: if it is a file, holds other things, or cannot be made or written to.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ChoqolateError(f"Expected a folder for {what}, but {folder} is a file. Choose another name.")
-    check_parent(folder)
+    check_folder(folder, what)
     if folder.is_dir() and any(folder.iterdir()) and not ours(folder):
         raise ChoqolateError(
             f"Expected a new or empty folder for {what}, but {folder} holds other things. Choose another one."

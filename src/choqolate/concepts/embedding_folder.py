@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from choqolate._util.files import check_parent, replacing, write_bytes
+from choqolate._util.files import check_new_folder, replacing, write_bytes
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.preprocessing import NO_STATE, FileState
@@ -85,14 +85,8 @@ class EmbeddingFolder:
             folder = cls.open(path)
             folder.check(backbone)
         else:
-            check_parent(path)
-            if path.exists() and not path.is_dir():
-                raise ChoqolateError(f"expected a folder for embeddings, {path} is a file: choose another name")
+            check_new_folder(path, "embeddings", _is_free)
             path.mkdir(parents=True, exist_ok=True)
-            if _holds_other_things(path):
-                raise ChoqolateError(
-                    f"expected an empty or new folder for embeddings, {path} holds other things: choose another"
-                )
             description = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
@@ -194,10 +188,9 @@ def _distinct(names: list[str]) -> list[str]:
     return [name if counts[name] == 1 else f"{name} (row {row})" for row, name in enumerate(names)]
 
 
-def _holds_other_things(path: Path) -> bool:
-    """Whether a folder is in use for something else; another process may be making it ours at this moment."""
-    others = any(not entry.name.startswith(".") for entry in path.iterdir())
-    return others and not EmbeddingFolder.is_one(path)
+def _is_free(path: Path) -> bool:
+    """Whether a folder is in use for nothing else; another process may be making it ours at this moment."""
+    return all(entry.name.startswith(".") for entry in path.iterdir()) or EmbeddingFolder.is_one(path)
 
 
 def _file_columns(files: Sequence[tuple[str, FileState]]) -> dict[str, pa.Array]:

@@ -6,10 +6,10 @@ Nothing here downloads anything. A reader takes the user's own copy in the layou
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from choqolate._util.checks import find_named
 from choqolate.data.image_list import read_csv
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
@@ -47,11 +47,7 @@ def find_dataset(name: str) -> Dataset:
     >>> find_dataset("cub").title
     'CUB-200-2011'
     """
-    if name in DATASETS:
-        return DATASETS[name]
-    close = get_close_matches(str(name).lower(), DATASETS, n=1, cutoff=0.6)
-    proposal = f": did you mean {close[0]!r}?" if close else ":"
-    raise ChoqolateError(f"expected a known data set, got {name!r}{proposal} known are {', '.join(DATASETS)}")
+    return find_named(name, DATASETS, "a data set")
 
 
 def read_dataset(name: str, root: str | os.PathLike[str], **options: Any) -> Manifest:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from choqolate import __version__
-from choqolate._util.files import check_parent, write_bytes
-from choqolate.errors import ChoqolateError
+from choqolate._util.files import check_new_folder, write_bytes
 
 MARK = "demo.json"
 RESULTS = ("embeddings", "scores.parquet", "model", "model-edited", "contact-sheet.jpg", "report.html")
@@ -27,13 +26,7 @@ def claim_folder(folder: Path) -> None:
     Raises:
         ChoqolateError: if the folder holds other things.
     """
-    check_parent(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ChoqolateError(f"expected a folder for the demo, {folder} is a file: choose another name")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        raise ChoqolateError(
-            f"expected an empty or new folder for the demo, {folder} holds other things: choose another"
-        )
+    check_new_folder(folder, "the demo", lambda place: (place / MARK).is_file())
     write_bytes(folder / MARK, json.dumps(claim()).encode() + b"\n")
     for name in RESULTS:
         place = folder / name

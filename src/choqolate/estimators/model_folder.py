@@ -22,7 +22,7 @@ from safetensors.torch import save as tensor_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate._util.checks import check_unique
-from choqolate._util.files import check_parent, sync_folder, write_bytes
+from choqolate._util.files import check_folder, check_new_folder, sync_folder, write_bytes
 from choqolate._util.text import listed
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
@@ -147,11 +147,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def check_model_folder(path: str | PathLike[str]) -> None:
+    """Find out before the work whether a model gets a folder of its own: new, empty, or with an earlier model.
+
+    ``save`` asks for less: it writes beside other files, but never over a ``config.json`` that is not a model's.
+
+    Raises:
+        ChoqolateError: if it is a file, holds other things, or cannot be written to.
+    """
+    check_new_folder(Path(path), "the model", lambda folder: (folder / CONFIG).exists())
+    check_target(path)
+
+
 def check_target(path: str | PathLike[str]) -> None:
     """Find out before the work, not after it, that a model cannot be saved to a folder."""
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise ChoqolateError(f"expected a folder to save the model to, {folder} is a file: choose another path")
+    check_folder(folder, "the model")
     config = folder / CONFIG
     if config.exists():
         try:
@@ -160,7 +171,6 @@ def check_target(path: str | PathLike[str]) -> None:
             ours = False
         if not ours:
             raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
-    check_parent(folder / CONFIG)
 
 
 def _check_format(config: Any) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from choqolate._util.checks import check_choice, check_number
-from choqolate._util.files import check_parent, replacing_folder, write_bytes
+from choqolate._util.files import check_new_folder, check_parent, replacing_folder, write_bytes
 from choqolate.data.image_list import read_columns, read_csv
 from choqolate.data.manifest import Manifest
 from choqolate.data.splits import SPLITS
@@ -124,13 +124,8 @@ def _index(scenes: Scenes, paths: Sequence[str], split: Sequence[str]) -> bytes:
 
 def check_target(target: Path) -> None:
     """A folder of images of ours may be replaced, nothing else."""
-    check_parent(target)
-    if target.exists() and not target.is_dir():
-        raise ChoqolateError(f"expected a folder for the images, {target} is a file: choose another name")
-    if target.is_dir() and any(target.iterdir()) and not _is_ours(target):
-        raise ChoqolateError(
-            f"expected an empty or new folder for the images, {target} holds other things: choose another"
-        )
+    check_parent(target)  # another folder takes its place
+    check_new_folder(target, "the images", _is_ours)
 
 
 def _is_ours(folder: Path) -> bool:
