@@ -10,15 +10,18 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 from rich.cells import cell_len
 
 import choqolate as cq
 from choqolate.cli import main
+from choqolate.cli.application import app
 from choqolate.cli.model_commands import Interactions, Mode, Split, fit
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
+from choqolate.report.recipe import FIT_OPTIONS
 from tests.cli.test_cli import choqolate
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -40,6 +43,8 @@ def place(tmp_path_factory):
     write_table(folder / "birds.parquet", spurious=["sea", "forest"])
     write_table(folder / "whole.csv", split=None)
     write_table(folder / "plain.csv", split=None, groups=None)
+    (folder / "photos").mkdir()
+    (folder / "photos" / "gull.jpg").write_bytes(b"")
     done = choqolate("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5", cwd=folder)
     assert done.returncode == 0, done.stderr
     (folder / "said.txt").write_text(done.stdout)
@@ -94,6 +99,16 @@ def test_the_defaults_and_choices_are_those_of_the_library():
     assert tuple(Interactions) == INTERACTIONS
     assert tuple(Mode) == MODES
     assert tuple(Split) == (*SPLITS, "all")
+
+
+def test_commands_on_a_page_use_options_that_there_are():
+    fit_command = typer.main.get_command(app).commands["fit"]
+    options = {name: option for option in fit_command.params for name in option.opts}
+    parameters = cq.ChoqolateClassifier().get_params()
+    for name, option in FIT_OPTIONS.items():
+        assert options[option].default == parameters[name], name
+    others = {"--output", "-o", "--device", "--leave-out", "scores"}
+    assert set(FIT_OPTIONS.values()) == options.keys() - others
 
 
 def test_all_options_of_fit_reach_the_model(run):
@@ -222,8 +237,16 @@ def test_recalibration_uses_the_training_rows(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("fit birds.parquet -o birds.parquet", "expected a folder to save the model to, birds.parquet is a file"),
+        (
+            "fit birds.parquet -o birds.parquet",
+            "Expected a folder for the model, but birds.parquet is a file. Choose another name.",
+        ),
         ("fit birds.parquet -o whole.csv/model", "whole.csv is a file: choose another path"),
+        (
+            "fit birds.parquet -o photos",
+            "Expected a new or empty folder for the model, but photos holds other things. Choose another one.",
+        ),
+        ("remove model sea -o photos", "photos holds other things"),
         ("fit nothing.csv -o new", "nothing.csv is not there"),
         ("fit birds.parquet -o new --epochs 0", "expected epochs to be a whole number of at least 1, got 0"),
         ("fit birds.parquet -o new --nodes -1", "expected n_nodes"),

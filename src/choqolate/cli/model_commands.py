@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
-from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -142,15 +141,15 @@ def fit(
 
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
-    from choqolate.analysis.evaluation import Evaluation, evaluate, has_held_out, spurious_concepts
+    from choqolate.analysis.evaluation import spurious_concepts
+    from choqolate.analysis.table_parts import evaluate_parts
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console, show_next
     from choqolate.data.scores import ConceptScores
-    from choqolate.estimators.model_folder import check_target
+    from choqolate.estimators.model_folder import check_model_folder
     from choqolate.estimators.table_training import fit_scores
 
-    check_target(output)
-    _check_folder(output)
+    check_model_folder(output)
     table = ConceptScores.load(scores)
     model = fit_scores(
         table,
@@ -170,13 +169,7 @@ def fit(
         verbose=True,
     )
     model.set_params(verbose=False).save(output)
-    results: dict[str, Evaluation] = {"training": evaluate(model, table, "train")}
-    try:
-        if not has_held_out(table):
-            raise ChoqolateError("all rows with a label are for training")
-        results["held out"] = evaluate(model, table)
-    except ChoqolateError as error:  # the model is fine, what to measure it on is not
-        warnings.warn(f"not evaluated on held-out rows: {error}", ChoqolateWarning, stacklevel=1)
+    results = evaluate_parts(model, table)
     console = open_console()
     show.show_headline(console, scores, model)
     show.show_summary(console, results)
@@ -257,31 +250,24 @@ def remove(
 
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
-    from choqolate.analysis.evaluation import spurious_concepts
+    from choqolate.analysis.table_parts import marked_concepts
     from choqolate.concepts.vocabulary import Vocabulary
-    from choqolate.data.scores import ConceptScores
-    from choqolate.estimators.model_folder import check_target, load
+    from choqolate.estimators.model_folder import check_model_folder, load
 
-    check_target(output)
-    _check_folder(output)
+    check_model_folder(output)
     chosen_nodes = None if nodes is None else _parse_nodes(nodes)
     named = [*(concepts or []), *(Vocabulary.read(words).concepts if words else ())]
     trained = load(model)
-    tables = {path: ConceptScores.load(path) for path in dict.fromkeys((recalibrate, scores)) if path is not None}
+    tables = _load_tables(recalibrate, scores)
     if spurious:
-        marked = spurious_concepts(trained, *tables.values())
-        if not marked:
-            raise ChoqolateError(
-                "expected concepts marked as spurious, neither the model nor the scores given mark any: name them"
-            )
-        named += marked
+        named += marked_concepts(trained, *tables.values())
     if not named:
         raise ChoqolateError("expected concepts to remove, got none: name them, or use --from or --spurious")
     edited = trained.remove_concepts(
         dict.fromkeys(named),
         nodes=chosen_nodes,
         mode=mode.value,
-        recalibrate=_training_scores(trained, None if recalibrate is None else tables[recalibrate]),
+        recalibrate=_training_scores(trained, tables, recalibrate),
         note=_note(author, reason),
     )
     _show_and_save(trained, edited, output, scores, tables)
@@ -301,24 +287,26 @@ def apply(
 
     Example: [bold]choqolate apply model edits.json -o edited --scores scores.parquet[/]
     """
-    from choqolate.data.scores import ConceptScores
-    from choqolate.estimators.model_folder import check_target, load
+    from choqolate.estimators.model_folder import check_model_folder, load
 
-    check_target(output)
-    _check_folder(output)
+    check_model_folder(output)
     trained = load(model)
-    tables = {path: ConceptScores.load(path) for path in dict.fromkeys((recalibrate, scores)) if path is not None}
-    edited = trained.apply_edits(
-        edits, recalibrate=_training_scores(trained, None if recalibrate is None else tables[recalibrate])
-    )
+    tables = _load_tables(recalibrate, scores)
+    edited = trained.apply_edits(edits, recalibrate=_training_scores(trained, tables, recalibrate))
     _show_and_save(trained, edited, output, scores, tables)
 
 
-def _training_scores(model: ChoqolateClassifier, table: ConceptScores | None) -> Any:
-    from choqolate.estimators.table_inputs import inputs
-    from choqolate.estimators.table_training import training_rows
+def _load_tables(*paths: Path | None) -> dict[Path, ConceptScores]:
+    """The tables of some options, each read once."""
+    from choqolate.data.scores import ConceptScores
 
-    return None if table is None else inputs(model, training_rows(model, table))
+    return {path: ConceptScores.load(path) for path in dict.fromkeys(paths) if path is not None}
+
+
+def _training_scores(model: ChoqolateClassifier, tables: dict[Path, ConceptScores], path: Path | None) -> Any:
+    from choqolate.analysis.table_parts import training_scores
+
+    return None if path is None else training_scores(model, tables[path])
 
 
 def _note(author: str | None, reason: str | None) -> Note | None:
@@ -348,14 +336,6 @@ def _show_and_save(
         show.show_comparison(console, *compared)
     page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"]
     show_next("The model is", output, ["eval", output, scores or "SCORES"], page)
-
-
-def _check_folder(output: Path) -> None:
-    """A model goes into a folder of its own, not among somebody's images."""
-    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").exists():
-        raise ChoqolateError(
-            f"expected an empty or new folder for the model, {output} holds other things: choose another"
-        )
 
 
 def _parse_nodes(text: str) -> list[int]:
