@@ -35,6 +35,20 @@ def decimal(
     return f"{rounded:{'+' if signed and rounded else ''}{',' * commas}.{digits}f}".replace("-", minus)
 
 
+def decimals_for(value: float, significant: int, *, least: int = 0, most: int = 9) -> int:
+    """Count the digits after the point that show so many significant digits of a number.
+
+    Args:
+        value: above zero.
+        significant: digits that count.
+        least, most: limits of the result.
+
+    >>> decimals_for(0.31, 3), decimals_for(0.0123, 3), decimals_for(31, 3), decimals_for(31, 3, least=2)
+    (3, 4, 1, 2)
+    """
+    return min(max(significant - 1 - math.floor(math.log10(value)), least), most)
+
+
 class Spread(NamedTuple):
     """Mean and sample standard deviation of some values; a single value has no deviation.
 

@@ -17,6 +17,15 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def capital(text: str) -> str:
+    """A sentence with a capital at its start; the rest is left alone.
+
+    >>> capital("if the model did not read 'Sea', it would say landbird")
+    "If the model did not read 'Sea', it would say landbird"
+    """
+    return text[:1].upper() + text[1:]
+
+
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """``1 image``, ``12,000 images``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

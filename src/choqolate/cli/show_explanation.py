@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from choqolate._util.text import capital
 from choqolate.analysis.evaluation import evaluate
 from choqolate.analysis.suspects import Suspects
 from choqolate.cli import show_model as show
@@ -48,8 +49,7 @@ def show_image(console: Console, name: str, why: ImageExplanation) -> None:
     console.print(
         Text(f"lead: {start:+.4f} for the mean training image, {end:+.4f} for this one; █ for, ▒ against", style="dim")
     )
-    sentence = str(why.counterfactual)
-    console.print(Text(f"\n{printable_name(sentence[:1].upper() + sentence[1:])}."), soft_wrap=True)
+    console.print(Text(f"\n{printable_name(capital(str(why.counterfactual)))}."), soft_wrap=True)
     if why.predicted_before is not None:
         said = printable_name(why.predicted_before) if why.flipped else "the same class"
         console.print(Text(f"Before the removal of concepts it was taken for {said}."), soft_wrap=True)

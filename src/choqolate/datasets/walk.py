@@ -15,7 +15,7 @@ IMAGE_ENDINGS = frozenset((
 ))
 # fmt: on
 EMBEDDINGS = "embeddings.json"
-"""The file that marks a folder of embeddings."""
+"""A folder with a file of this name holds what was made of images: no images are looked for in it."""
 _STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
 

@@ -125,9 +125,9 @@ def _summary(demo: BirdsDemo, n_removed: int) -> list[str]:
 def _change(before: Outcome, after: Outcome) -> str:
     """What happens to the worst group, with no claim beyond what the runs show."""
     changes = _changes(before, after)
-    mean, std = Spread.over(changes)
+    mean, std = spread = Spread.over(changes)
     start, end = share(before.worst_group.mean), share(after.worst_group.mean)
-    points = mean_std(Spread(mean, std), 1, scale=100, signed=True)
+    points = mean_std(spread, 1, scale=100, signed=True)
     if decimal(100 * mean, 1) == decimal(0, 1):
         return f"the worst group stays where it was on average ({start} before, {end} after)"
     if std is not None and abs(mean) <= std:
@@ -195,12 +195,12 @@ def _changes(before: Outcome, after: Outcome) -> list[float]:
 def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str, Any]]:
     """What each node reads and counts for; bars are relative to the largest value of all."""
     marked = np.isin([model.concepts_[j % len(model.concepts_)] for j in range(len(model.input_names_))], spurious)
-    names = {name for name, one in zip(model.input_names_, marked, strict=True) if one}
+    marked_names = set(np.array(model.input_names_)[marked].tolist())
     largest = float(model.node_attributions_.max())
     nodes = []
     for values, counts in zip(model.node_attributions_, model.class_attributions_.T, strict=True):
         readings = [
-            {"name": name, "value": value, "width": 100 * value / largest, "spurious": name in names}
+            {"name": name, "value": value, "width": 100 * value / largest, "spurious": name in marked_names}
             for name, value in leading(model.input_names_, values, TOP)
         ]
         nodes.append(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from choqolate._util.checks import check_number
+from choqolate._util.numbers import decimals_for
 from choqolate.plots.clouds import check_node, write_heading
 from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import (
@@ -133,7 +134,7 @@ def _look(bar: _Bar) -> dict[str, Any]:
 def _draw_bars(ax: Axes, bars: Sequence[_Bar]) -> None:
     """Bars with their values at the end, and limits of the axes that leave room for them."""
     size = font(_NUMBERS)
-    decimals = min(max(2 - math.floor(math.log10(max(abs(bar.end) for bar in bars))), 2), 6)
+    decimals = decimals_for(max(abs(bar.end) for bar in bars), 3, least=2, most=6)
     texts = [number(bar.value, decimals) for bar in bars]
     for bar, text in zip(bars, texts, strict=True):
         ax.barh(bar.row, bar.end, 0.72, **_look(bar))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from choqolate._util.numbers import MINUS, decimal
+from choqolate._util.numbers import MINUS, decimal, decimals_for
 from choqolate.plots import style
 from choqolate.plots.style import drawn_width, font, scale
 
@@ -79,7 +78,7 @@ def decimals_of(falls: Sequence[Fall], digits: int) -> int:
     """With which the largest number of each has at least so many digits."""
     largest = [max(np.abs(fall.values).max(initial=0.0), abs(fall.start), abs(fall.end)) for fall in falls]
     least = min((size for size in largest if size > 0), default=1.0)
-    return min(max(digits - 1 - math.floor(math.log10(least)), 0), 9)
+    return decimals_for(least, digits)
 
 
 def _numbers(fall: Fall, decimals: int, gone: np.ndarray | None = None) -> list[tuple[float, str, int]]:

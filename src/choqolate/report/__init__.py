@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from choqolate._util.numbers import NOTHING, Spread, decimal
-from choqolate._util.text import printable
+from choqolate._util.text import capital, counted, printable
 
 
 def render(template: str, *, package: str = "choqolate.report", **context: Any) -> str:
@@ -55,15 +55,6 @@ def mean_std(value: Spread, digits: int = 2, *, scale: float = 1, signed: bool =
     return value.text(digits, scale=scale, signed=signed).replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def capital(text: str) -> str:
-    """A sentence with a capital at its start; the rest is left alone.
-
-    >>> capital("if the model did not read 'Sea', it would say landbird")
-    "If the model did not read 'Sea', it would say landbird"
-    """
-    return text[:1].upper() + text[1:]
-
-
 @cache
 def _environment(package: str) -> Environment:
     environment = Environment(
@@ -73,5 +64,7 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters.update(share=share, mean_std=mean_std, number=decimal, count="{:,}".format, capital=capital)
+    environment.filters.update(
+        share=share, mean_std=mean_std, number=decimal, count="{:,}".format, counted=counted, capital=capital
+    )
     return environment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections import deque
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from choqolate._util.numbers import decimals_for
 from choqolate.concepts.new_images import read_image
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Attribution, ImageExplanation
@@ -111,7 +111,7 @@ def set_scale(waterfalls: Sequence[dict[str, Any]]) -> None:
     high = max(0.0, *(one["range"][1] for one in waterfalls))
     extent = high - low or 1.0
     for one in waterfalls:
-        one |= {"zero": -100 * low / extent, "digits": digits(extent)}
+        one |= {"zero": -100 * low / extent, "digits": decimals_for(extent, 3, least=2)}
         for row in one["rows"]:
             left, right = row["edges"]
             row |= {"place": 100 * (left - low) / extent, "width": 100 * (right - left) / extent}
@@ -121,15 +121,6 @@ def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
     """All waterfalls of a card."""
     nodes = [card["nodes"]] if card["nodes"] else []
     return [card["lead"], *nodes, *([card["before"]["lead"]] if card["before"] else [])]
-
-
-def digits(largest: float) -> int:
-    """How many digits after the point show three that count of the largest number; at least two.
-
-    >>> digits(0.31), digits(0.0123), digits(0.0)
-    (3, 4, 3)
-    """
-    return 3 if largest <= 0 else min(max(2, 2 - math.floor(math.log10(largest))), 9)
 
 
 def thumbnail(file: Path | None) -> str | None:

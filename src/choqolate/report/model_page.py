@@ -133,10 +133,9 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     model = view.model
     nodes = "" if model.n_nodes is None else f" through {counted(model.n_nodes, 'node')}"
     names = [str(label) for label in model.classes_.tolist()]
-    classes = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     n_removed = len(model.removal_.concepts) if model.removal_ else 0
     concepts = counted(len(model.concepts_), "concept")
-    sentences = [f"The model tells {len(names)} classes apart ({classes}) by {concepts}{nodes}."]
+    sentences = [f"The model tells {len(names)} classes apart ({_first(names, 5)}) by {concepts}{nodes}."]
     if n_removed:
         sentences.append(
             f"{counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
@@ -160,10 +159,14 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
 
 def _hope(outcome: dict[str, Any]) -> str:
     """What the first proposal of a removal would do."""
-    some = ", ".join(outcome["concepts"][:4]) + (", …" if len(outcome["concepts"]) > 4 else "")
     old, new = outcome["before"].worst_group, outcome["after"].worst_group
-    without_them = f"Without {counted(len(outcome['concepts']), 'suspected concept')} ({some})"
+    concepts = outcome["concepts"]
+    without_them = f"Without {counted(len(concepts), 'suspected concept')} ({_first(concepts, 4)})"
     return f"{without_them} it would be right on {share(new[1])} of its worst group instead of {share(old[1])}."
+
+
+def _first(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def _needed(values: np.ndarray) -> int:
