@@ -50,6 +50,7 @@ def test_public_names_are_these():
         "save_edits",
         "score",
         "score_for_model",
+        "score_images",
         "shapley_values",
         "write_report",
     ]

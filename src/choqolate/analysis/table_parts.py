@@ -1,15 +1,12 @@
-"""What a table of scores gives to a model: rows to measure it on, rows to recalibrate on, concepts to remove."""
+"""What a table of scores gives to a model: rows to measure it on, and concepts to remove."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from choqolate.analysis.evaluation import Evaluation, evaluate, has_held_out, spurious_concepts
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.table_inputs import inputs
-from choqolate.estimators.table_training import training_rows
 from choqolate.explain.protocols import ConceptModel
 
 
@@ -56,14 +53,3 @@ def marked_concepts(model: ConceptModel, *tables: ConceptScores) -> list[str]:
             "expected concepts marked as spurious, neither the model nor the scores given mark any: name them"
         )
     return marked
-
-
-def training_scores(model: ConceptModel, table: ConceptScores) -> Any:
-    """Give the scores to recalibrate a model on: those of a table's rows for training if it has some, else of all.
-
-    Example: ``model.remove_concepts("sea", recalibrate=training_scores(model, table))``.
-
-    Raises:
-        ChoqolateError: if the table lacks a concept of the model.
-    """
-    return inputs(model, training_rows(model, table))

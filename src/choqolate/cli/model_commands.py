@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -267,7 +267,7 @@ def remove(
         dict.fromkeys(named),
         nodes=chosen_nodes,
         mode=mode.value,
-        recalibrate=_training_scores(trained, tables, recalibrate),
+        recalibrate=_training_rows(trained, tables, recalibrate),
         note=_note(author, reason),
     )
     _show_and_save(trained, edited, output, scores, tables)
@@ -292,7 +292,7 @@ def apply(
     check_model_folder(output)
     trained = load(model)
     tables = _load_tables(recalibrate, scores)
-    edited = trained.apply_edits(edits, recalibrate=_training_scores(trained, tables, recalibrate))
+    edited = trained.apply_edits(edits, recalibrate=_training_rows(trained, tables, recalibrate))
     _show_and_save(trained, edited, output, scores, tables)
 
 
@@ -303,10 +303,12 @@ def _load_tables(*paths: Path | None) -> dict[Path, ConceptScores]:
     return {path: ConceptScores.load(path) for path in dict.fromkeys(paths) if path is not None}
 
 
-def _training_scores(model: ChoqolateClassifier, tables: dict[Path, ConceptScores], path: Path | None) -> Any:
-    from choqolate.analysis.table_parts import training_scores
+def _training_rows(
+    model: ChoqolateClassifier, tables: dict[Path, ConceptScores], path: Path | None
+) -> ConceptScores | None:
+    from choqolate.estimators.table_training import training_rows
 
-    return None if path is None else training_scores(model, tables[path])
+    return None if path is None else training_rows(model, tables[path])
 
 
 def _note(author: str | None, reason: str | None) -> Note | None:

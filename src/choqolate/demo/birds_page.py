@@ -13,6 +13,7 @@ import torch
 import choqolate
 from choqolate._util.files import write_bytes
 from choqolate._util.numbers import Spread, decimal
+from choqolate.data.rows import class_index
 from choqolate.data.splits import SPLITS
 from choqolate.datasets.birds import GROUPS, N_IMAGES
 from choqolate.demo.birds import FEW, N_RUNS, BirdsDemo, Choice
@@ -207,7 +208,7 @@ def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str
             {
                 "readings": readings,
                 "spurious": float(values[marked].sum()),
-                "classes": list(zip(map(str, model.classes_.tolist()), counts.tolist(), strict=True)),
+                "classes": list(zip(class_index(model.classes_), counts.tolist(), strict=True)),
             }
         )
     return nodes

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate._util.files import check_output, write_bytes
+from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, edit_from_dict
@@ -53,7 +54,7 @@ def save_edits(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> No
             "identity": network.identity,
             "concepts": len(network.concepts),
             "nodes": network.n_nodes,
-            "classes": [str(label) for label in network.classes.tolist()],
+            "classes": list(class_index(network.classes)),
         },
         "edits": [_written(edit, network) for edit in network.edits],
     }

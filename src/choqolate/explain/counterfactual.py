@@ -14,6 +14,7 @@ from torch import Tensor
 
 from choqolate._util.checks import check_choice, check_number
 from choqolate._util.text import listed
+from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.explain.protocols import ChoquetModel
 from choqolate.integral import Capacity
@@ -143,11 +144,11 @@ class _Search:
         self.tables = _tables(network.nodes, u, [network.inputs_of([j]) for j in self.concepts], mode)
 
     def _check_target(self, target: object) -> int:
-        names = [str(label) for label in self.network.classes.tolist()]
-        left = [name for index, name in enumerate(names) if index != self.before]
+        index = class_index(self.network.classes)
+        left = [name for name, place in index.items() if place != self.before]
         if str(target) not in left:
             raise ChoqolateError(f"expected a target among the other classes {listed(left)}, got {target!r}")
-        return names.index(str(target))
+        return index[str(target)]
 
     def _candidates(self, most_sets: int) -> tuple[list[int], bool]:
         """The concepts that sets are made of, those with the largest share in a node first; and whether it is all."""

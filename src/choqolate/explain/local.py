@@ -12,6 +12,7 @@ import torch
 
 from choqolate._util.checks import check_choice
 from choqolate._util.text import listed
+from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.network.fitted import FittedNetwork
 
@@ -235,10 +236,10 @@ class LocalExplanation:
         """Index of a class for every input; of the default ones without a label."""
         if label is None:
             return default
-        names = [str(name) for name in self.classes]
-        if str(label) not in names:
-            raise ChoqolateError(f"expected one of the classes {listed(names)}, got {label!r}")
-        return np.full(len(self), names.index(str(label)))
+        index = class_index(self.classes)
+        if str(label) not in index:
+            raise ChoqolateError(f"expected one of the classes {listed(list(index))}, got {label!r}")
+        return np.full(len(self), index[str(label)])
 
 
 def explain_rows(

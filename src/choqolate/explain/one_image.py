@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from choqolate.data.rows import class_index
 from choqolate.explain.change import explain_local_change
 from choqolate.explain.counterfactual import MOST_SETS, Counterfactual, find_counterfactual
 from choqolate.explain.local import Attribution
@@ -85,7 +86,7 @@ def explain_image(
         before = model.with_network(model.network_.as_trained()) if trained is None else trained
         change = explain_local_change(x, before, model, baseline="mean")
     why = model.explain(x, baseline="mean") if change is None else change.after
-    names = [str(name) for name in why.classes]
+    names = list(class_index(why.classes))
     probabilities = model.predict_proba(x)[0]
     ranked = tuple((names[r], float(probabilities[r])) for r in why.ranking[0])
     known = None if truth is None else str(truth)

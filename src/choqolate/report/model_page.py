@@ -17,6 +17,7 @@ from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation, spurious_concepts
 from choqolate.analysis.suspects import Suspects, without
 from choqolate.concepts.new_images import score_for_model
+from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain import explain_change, leading
@@ -132,7 +133,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     """What it is, how good it is, and what to do about it, in whole sentences."""
     model = view.model
     nodes = "" if model.n_nodes is None else f" through {counted(model.n_nodes, 'node')}"
-    names = [str(label) for label in model.classes_.tolist()]
+    names = list(class_index(model.classes_))
     n_removed = len(model.removal_.concepts) if model.removal_ else 0
     concepts = counted(len(model.concepts_), "concept")
     sentences = [f"The model tells {len(names)} classes apart ({_first(names, 5)}) by {concepts}{nodes}."]
@@ -330,7 +331,7 @@ def _removal(view: View) -> dict[str, Any] | None:
         }
         for node in range(len(change.before.nodes))
     ]
-    shifts = list(zip(map(str, view.model.classes_.tolist()), change.class_shift.tolist(), strict=True))
+    shifts = list(zip(class_index(view.model.classes_), change.class_shift.tolist(), strict=True))
     modes = list(dict.fromkeys(edit.mode for edit in removal.edits))
     return {
         "concepts": removal.concepts,

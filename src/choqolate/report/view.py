@@ -17,6 +17,7 @@ from choqolate._util.progress import item_bar
 from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, spurious_concepts
 from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
 from choqolate.concepts.new_images import find_images
+from choqolate.data.rows import class_index, class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import training_rows
@@ -140,9 +141,9 @@ class View:
         rows = self.rows
         assert rows is not None
         scores = self.model.class_scores(self.X)
-        names = [str(label) for label in self.model.classes_.tolist()]
+        names = list(class_index(self.model.classes_))
         labels = [names[r] for r in scores.argmax(1)] if rows.labels is None else rows.labels.tolist()
-        truth = np.array([names.index(label) for label in labels])
+        truth = class_places(labels, self.model.classes_)
         best, worst = choose(_margins(scores, truth), scores.argmax(1) == truth, labels, BEST, WORST)
         chosen = {"worst": worst, "best": best, "changed": self._flipped[:CHANGED]}
         several = [row for some in chosen.values() for row in some]
