@@ -129,11 +129,14 @@ def test_a_method_of_ones_own_is_measured_like_all_others():
     assert measured["accuracy"] == np.mean(models[0].predict(test.frame) == test.labels)
     assert measured["gini"] == pytest.approx(0.5)
     assert measured["parameters"] is None
-    with pytest.raises(ChoqolateError, match=r"expected a method as module:Class that can be imported"):
+    with pytest.raises(
+        ChoqolateError,
+        match="made without arguments, but nowhere:Thing cannot: ModuleNotFoundError",
+    ):
         find_method("nowhere:Thing")
     with pytest.raises(ChoqolateError, match="it has no predict"):
         find_method("sklearn.preprocessing:StandardScaler")
-    with pytest.raises(ChoqolateError, match="did you mean 'pscbm'"):
+    with pytest.raises(ChoqolateError, match="Did you mean 'pscbm'"):
         find_method("psbm")
 
 

@@ -14,11 +14,11 @@ from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
-    from choqolate.experiments.engine.experiment import Experiment, Settings
+    from choqolate.experiments import Experiment, Options
     from choqolate.experiments.engine.sources import Source
 
 
-class Data(StrEnum):
+class BundledData(StrEnum):
     """Data that come with the package."""
 
     birds = "birds"
@@ -40,7 +40,7 @@ OwnScores = Annotated[
     ),
 ]
 DataName = Annotated[
-    Data | None,
+    BundledData | None,
     typer.Option("--data", metavar="NAME", help="birds, which are drawn; the default without SCORES or --root."),
 ]
 Seeds = Annotated[
@@ -116,16 +116,15 @@ def compare(
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
     _check_given(scores, data)
-    from choqolate.experiments.engine.experiment import Settings
+    from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, find_method
-    from choqolate.experiments.paper.all_methods import EXPERIMENT
 
     chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
     for name in chosen:
         find_method(name)
-    settings = Settings(chosen, rule.value, _parameters(nodes, epochs), quick)
+    options = Options(chosen, rule.value, _parameters(nodes, epochs), quick)
     source = _source(scores, data, output, quick)
-    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+    _run([COMPARISON], {source.name: source}, output, seeds, options, processes)
 
 
 @app.command()
@@ -164,16 +163,16 @@ def debias(
     """
     _check_given(scores, data)
     from choqolate.concepts.vocabulary import Vocabulary
-    from choqolate.experiments.engine.experiment import Settings
-    from choqolate.experiments.paper.mitigation import EXPERIMENT
+    from choqolate.experiments import Options, find_experiment
 
+    mitigation = find_experiment("mitigation")
     words = Vocabulary.read(spurious).concepts if spurious is not None else ()
     source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings)
-    misfit = EXPERIMENT.misfit(source)
+    misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
-    settings = Settings(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
-    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+    options = Options(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
+    _run([mitigation], {source.name: source}, output, seeds, options, processes)
 
 
 @app.command()
@@ -217,25 +216,24 @@ def reproduce(
     if root is not None and (data is not None or scores is not None):
         raise ChoqolateError("expected one of --root, --scores and --data, got two: leave one out")
     from choqolate.cli import show_research as show
-    from choqolate.experiments import EXPERIMENTS, find_experiment
-    from choqolate.experiments.engine.experiment import Settings
+    from choqolate.experiments import EXPERIMENTS, Options, find_experiment
     from choqolate.experiments.engine.sources import paper_sources
 
     if list_them:
         show.show_experiments(EXPERIMENTS.values())
         return
     chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
-    settings = Settings(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
+    options = Options(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
     if root is None:
         source = _source(scores, data, output, quick)
-        _run(chosen, {source.name: source}, output, seeds, settings, processes)
+        _run(chosen, {source.name: source}, output, seeds, options, processes)
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
     sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)
-    _run(chosen, sources, output, seeds, settings, processes, absent)
+    _run(chosen, sources, output, seeds, options, processes, absent)
 
 
-def _check_given(scores: Path | None, data: Data | None) -> None:
+def _check_given(scores: Path | None, data: BundledData | None) -> None:
     """Mistakes that show before anything heavy is loaded."""
     if scores is not None and data is not None:
         raise ChoqolateError("expected SCORES or --data birds, got both: leave one out")
@@ -249,7 +247,7 @@ def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
 
 def _source(
     scores: Path | None,
-    data: Data | None,
+    data: BundledData | None,
     output: Path,
     quick: bool,
     *,
@@ -279,13 +277,13 @@ def _run(
     sources: dict[str, Source],
     output: Path,
     seeds: int | None,
-    settings: Settings,
+    options: Options,
     processes: int | None,
     absent: dict[str, str] | None = None,
 ) -> None:
     from choqolate.cli import show_research as show
     from choqolate.cli.terminal import note
-    from choqolate.experiments.engine.reproduction import reproduce as run
+    from choqolate.experiments import reproduce as run
 
     try:
         done = run(
@@ -294,7 +292,7 @@ def _run(
             output,
             absent=absent,
             seeds=seeds,
-            settings=settings,
+            options=options,
             processes=processes,
             command=shlex.join(["choqolate", *sys.argv[1:]]),
             tell=show.tell,
@@ -306,3 +304,7 @@ def _run(
     if all(one.shown is None for one in done):
         reasons = {reason for one in done for reason in one.lacking.values()}
         raise ChoqolateError(f"nothing could be made: {reasons.pop() if len(reasons) == 1 else 'see the notes above'}")
+    failed = {what: reason for one in done for what, reason in one.failed.items()}
+    if failed:
+        said = " ".join(f"{what} failed: {reason.rstrip('.')}." for what, reason in failed.items())
+        raise ChoqolateError(f"{said} All other results are written.")
