@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from choqolate import ChoqolateError, ConceptScores
+from choqolate.debiasing.ways import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.reproduction import check_folder
@@ -411,6 +412,25 @@ def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
     )
     assert said.code == 2
     assert "nothing could be made: expected temperature" in said.err
+
+
+@pytest.mark.parametrize("command", [["debias"], ["reproduce", "mitigation", "--scores"]])
+def test_a_way_out_of_a_bias_that_fails_is_named_and_all_others_are_written(tmp_path, monkeypatch, command):
+    def fail(case):
+        raise ChoqolateError("Expected other rows, but these came.")
+
+    monkeypatch.setitem(DEBIASING, "dfr", replace(DEBIASING["dfr"], apply=fail))
+    bird_table().save(tmp_path / "own.parquet")
+    said = choqolate(
+        *command, tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 1, "--epochs", 2, "--processes", 1
+    )
+    assert said.code == 2
+    told = "DFR on own failed: Expected other rows, but these came. All other results are written."
+    assert said.err == f"choqolate: {told}\n"
+    table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
+    runs = table["own: Accuracy runs"].to_dict()
+    projections = [name for name in runs if name.startswith("Ortho")]  # which need embeddings: no failure
+    assert {name for name, count in runs.items() if count == 0} == {"DFR", *projections}
 
 
 def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):

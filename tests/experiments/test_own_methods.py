@@ -85,6 +85,12 @@ class AttributesNothing(Halves):
         return self
 
 
+class CountsWrongly(Halves):
+    @property
+    def n_parameters_(self):
+        raise ZeroDivisionError("by none")
+
+
 class TransformsToNaN(Halves):
     def transform(self, X):
         return super().transform(X) * (np.nan if hasattr(self, "means_") else 1.0)
@@ -105,6 +111,7 @@ def measured(kind, table):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (CountsWrongly, "The n_parameters_ of {name} failed with ZeroDivisionError: by none"),
         (RaisesInFit, "The fit of {name} failed with IndexError: out of luck"),
         (RaisesWhenCloned, "The fit of {name} failed with RuntimeError: "),
         (RaisesInPredict, "The predict of {name} failed with KeyError: 'no'"),

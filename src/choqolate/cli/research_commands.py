@@ -304,7 +304,6 @@ def _run(
     if all(one.shown is None for one in done):
         reasons = {reason for one in done for reason in one.lacking.values()}
         raise ChoqolateError(f"nothing could be made: {reasons.pop() if len(reasons) == 1 else 'see the notes above'}")
-    failed = {what: reason for one in done for what, reason in one.failed.items()}
+    failed = dict.fromkeys(sentence for one in done for sentence in one.failed)
     if failed:
-        said = " ".join(f"{what} failed: {reason.rstrip('.')}." for what, reason in failed.items())
-        raise ChoqolateError(f"{said} All other results are written.")
+        raise ChoqolateError(f"{' '.join(failed)} All other results are written.")

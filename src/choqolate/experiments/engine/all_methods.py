@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from choqolate.experiments.engine.experiment import Collected, Line, Options, Published, Runs, RunSetting, Shown
+from choqolate.experiments.engine.experiment import Collected, Line, Options, PaperLookUp, Runs, RunSetting, Shown
 from choqolate.experiments.engine.figures import Points, trade_off_grid
 from choqolate.experiments.engine.markup import DASH
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
@@ -50,7 +50,7 @@ def lines(collected: Collected) -> list[Line]:
 
 
 def show_metrics(
-    name: str, caption: str, metrics: Sequence[str], published: Published, note: str = ""
+    name: str, caption: str, metrics: Sequence[str], published: PaperLookUp, note: str = ""
 ) -> Callable[[Collected], Shown]:
     """Show methods in rows and metrics by data set in columns, the paper's numbers beside ours."""
 
@@ -87,11 +87,11 @@ def trade_offs(collected: Collected, source: Source) -> dict[str, Points]:
 # ---------------------------------------------------------------------- significance
 
 
-PublishedTest = Callable[[str, str, Any], tuple[float, str] | None]
+PaperTest = Callable[[str, str, Any], tuple[float, str] | None]
 """From metric, data set and baseline to Δ and p that the paper prints of CHOQOLATE against it."""
 
 
-def show_significance(name: str, published: PublishedTest) -> Callable[[Collected], Shown]:
+def show_significance(name: str, published: PaperTest) -> Callable[[Collected], Shown]:
     """Show whether the first method's nodes are better than those of each other method."""
     return lambda collected: Shown(
         {name: significance_table(collected, published)}, notes=[significance_note(collected)]
@@ -107,7 +107,7 @@ def significance_note(collected: Collected) -> str:
     )
 
 
-def significance_table(collected: Collected, published: PublishedTest = lambda *_: None) -> Table:
+def significance_table(collected: Collected, published: PaperTest = lambda *_: None) -> Table:
     """A row for each baseline on each data set."""
     ours, *others = lines(collected)
     heads = ["Data set", "Other"]
@@ -123,7 +123,7 @@ def significance_table(collected: Collected, published: PublishedTest = lambda *
     return Table(f"{ours.texts[0]} against the others", tuple(heads[k] for k in printed), (), rows)
 
 
-def _tests(source: Source, runs: Mapping[Any, Runs], ours: Line, other: Line, published: PublishedTest) -> list[str]:
+def _tests(source: Source, runs: Mapping[Any, Runs], ours: Line, other: Line, published: PaperTest) -> list[str]:
     """Δ and p of each quality, and what the paper prints of them."""
     texts: list[str] = []
     for metric in QUALITIES:

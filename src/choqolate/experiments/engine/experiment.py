@@ -22,11 +22,11 @@ QUICK_SEEDS = 3
 Label = Hashable
 """What an experiment knows one of its settings by: the name of a method, a row of a sweep."""
 
-Mean = tuple[float, float | None]
+PaperMean = tuple[float, float | None]
 """Mean and standard deviation that the paper prints."""
 
-Published = Callable[[str, str, Any], Mean | None]
-"""From metric, data set and label to the paper's number, or ``None`` if it has none."""
+PaperLookUp = Callable[[str, str, Any], PaperMean | None]
+"""From metric, data set and label to what the paper prints, or ``None`` if it prints nothing."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Runs:
         """A metric of all runs; NaN where it is not defined."""
         return tuple(math.nan if (value := run.metrics.get(metric)) is None else value for run in self.runs)
 
-    def cell(self, metric: str, paper: Mean | None = None) -> Cell:
+    def cell(self, metric: str, paper: PaperMean | None = None) -> Cell:
         """The same as a cell of a table, beside the paper's number; if it was not run, with the reason."""
         return Cell(self.values(metric), paper) if self.runs else Cell(None, paper, self.reason)
 
@@ -138,7 +138,7 @@ class Collected:
         heads: Sequence[str],
         metrics: Sequence[str],
         lines: Sequence[Line],
-        published: Published | None = None,
+        published: PaperLookUp | None = None,
     ) -> Table:
         """Lines in rows, metrics by source in columns; on data sets of the paper its numbers beside ours."""
         columns = [replace(METRICS[metric], group=source.title) for source in self.runs for metric in metrics]

@@ -43,7 +43,7 @@ class OwnMethod(NamedTuple):
         return [[self._fit(rows, {"random_state": seed} | dict(setting)) for seed in seeds] for setting in settings]
 
     def _fit(self, rows: ConceptScores, wanted: Mapping[str, Any]) -> OwnModel:
-        with _said(self.name, "fit"):
+        with _naming(self.name, "fit"):
             known = self.estimator.get_params()
             model = clone(self.estimator).set_params(**{key: wanted[key] for key in wanted if key in known})
             model.fit(rows.frame, rows.labels)
@@ -58,18 +58,22 @@ class OwnModel(BaseEstimator):
         self.concepts_ = list(rows.concepts)
         self.classes_ = np.unique(np.asarray(rows.labels, dtype=str))
         self.provenance_: dict[str, Any] = {}
-        with _said(name, "node_attributions_"):
-            given = getattr(model, "node_attributions_", None)
+        given = getattr(self, "node_attributions_", None)
         self.node_attributions_ = _matrix(
             given, (None, len(self.concepts_)), f"{name} to have node_attributions_ of shape (nodes, {{}}) after fit"
         )
-        self.class_attributions_ = getattr(model, "class_attributions_", None)
+        self.class_attributions_ = getattr(self, "class_attributions_", None)
 
     def __getattr__(self, attribute: str) -> Any:
         """What it has beyond that, such as ``n_parameters_`` or ``random_state``."""
-        if attribute.startswith("__") or attribute == "_model":
+        if attribute.startswith("_"):
             raise AttributeError(attribute)
-        return getattr(self._model, attribute)
+        try:
+            return getattr(self._model, attribute)
+        except AttributeError:  # it may be optional
+            raise
+        except Exception as error:
+            raise _failure(self._name, attribute, error) from error
 
     def fit(self, X: Any, y: Any) -> OwnModel:
         """It is fitted; scikit-learn takes only what has this for an estimator."""
@@ -77,7 +81,7 @@ class OwnModel(BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels as text, each of them one that the training rows have."""
-        with _said(self._name, "predict"):
+        with _naming(self._name, "predict"):
             found = np.asarray(self._model.predict(X))
         if found.shape != (len(X),):
             raise ChoqolateError(
@@ -96,7 +100,7 @@ class OwnModel(BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """Node values, a matrix of numbers with one row per image."""
-        with _said(self._name, "transform"):
+        with _naming(self._name, "transform"):
             given = self._model.transform(X)
         return _matrix(given, (len(X), None), f"the transform of {self._name} to give a matrix of shape ({{}}, nodes)")
 
@@ -147,9 +151,13 @@ def _matrix(given: Any, shape: tuple[int | None, int | None], expected: str) -> 
 
 
 @contextmanager
-def _said(name: str, what: str) -> Iterator[None]:
+def _naming(name: str, what: str) -> Iterator[None]:
     """Any error of the user's code as a failure of this method alone."""
     try:
         yield
     except Exception as error:
-        raise ChoqolateError(f"The {what} of {name} failed with {type(error).__name__}: {error}") from error
+        raise _failure(name, what, error) from error
+
+
+def _failure(name: str, what: str, error: Exception) -> ChoqolateError:
+    return ChoqolateError(f"The {what} of {name} failed with {type(error).__name__}: {error}")

@@ -38,14 +38,14 @@ class Reproduction:
         shown: its tables and figures; ``None`` if there were no data for it.
         files: where they are.
         lacking: for each data set that it did not run on, why.
-        failed: for each thing that was to be run and failed, such as a method on a data set, why.
+        failed: a sentence on each setting that was to be run and failed.
     """
 
     experiment: Experiment
     shown: Shown | None
     files: tuple[Path, ...]
     lacking: Mapping[str, str]
-    failed: Mapping[str, str]
+    failed: tuple[str, ...]
 
 
 def reproduce(
@@ -126,12 +126,12 @@ def _show(
 ) -> Reproduction:
     """Write the tables and figures of an experiment, on the sources where something of it could be run."""
     nothing = {source: _failure(of_source) for source, of_source in runs.items()}
-    failed = {
-        f"{one.setting.title} on {source.title}": one.reason
+    failed = [
+        _failed(one.setting.title, source, one.reason)
         for source, of_source in runs.items()
         for one in of_source.values()
         if one.failed
-    }
+    ]
     missing = dict(lacking) | {source.name: why for source, why in nothing.items() if why is not None}
     shown: Shown | None = None
     files: tuple[Path, ...] = ()
@@ -142,8 +142,12 @@ def _show(
             files = tuple(write_shown(shown, folder))
         except ChoqolateError as error:  # of figures that train what they show
             missing |= {source.name: str(error) for source in chosen}
-            failed |= {f"{experiment.title} on {source.title}": str(error) for source in chosen}
-    return Reproduction(experiment, shown, files, missing, failed)
+            failed += [_failed(experiment.title, source, str(error)) for source in chosen]
+    return Reproduction(experiment, shown, files, missing, tuple(dict.fromkeys(failed)))
+
+
+def _failed(what: str, source: Source, reason: str) -> str:
+    return f"{what} on {source.title} failed: {reason.rstrip('.')}."
 
 
 def _failure(runs: Mapping[Label, Runs]) -> str | None:
