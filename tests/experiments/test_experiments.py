@@ -172,7 +172,7 @@ def test_subsets_are_the_first_classes_of_the_data_set(tmp_path):
     source = replace(table_source(tmp_path / "cub.parquet"), n_classes=5)
     assert source.load().classes == table.classes[:5]
     assert source.config()["n_classes"] == 5
-    with pytest.raises(ChoqolateError, match="expected at least 9 classes, the table has 6"):
+    with pytest.raises(ChoqolateError, match="Expected at least 9 classes, but the table has 6"):
         first_classes(table, 9)
 
 
@@ -213,7 +213,7 @@ def test_scores_under_the_root_stand_beside_the_papers_numbers_and_what_is_missi
     assert said.code == 0, said.err
     assert "CUB-200-2011" in said.out
     for name in ("cats-dogs-cars", "monumai", "coco"):
-        assert f"accuracy not on {name}: expected" in said.err
+        assert f"accuracy not on {name}: expected" in said.err.lower()
     sources, absent = paper_sources(["cub", "coco"], tmp_path, tmp_path / "out")
     assert list(sources) == ["cub"]
     assert list(absent) == ["coco"]
@@ -270,12 +270,15 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "nowhere.parquet"], "nowhere.parquet"),
+        (["compare", "nowhere.parquet"], "Expected a score table, but nowhere.parquet does not exist."),
         (["compare", "--method", "pcbn"], "Did you mean 'pcbm'?"),
         (["reproduce", "acuracy"], "Did you mean 'accuracy'?"),
-        (["reproduce", "--root", "nowhere"], "there is no folder nowhere"),
-        (["reproduce", "--root", ".", "--data", "birds"], "expected one of --root, --scores and --data, got two"),
-        (["debias", "--embeddings", "."], "birds have their own"),
+        (["reproduce", "--root", "nowhere"], "Expected a folder with the data sets, but nowhere does not exist."),
+        (
+            ["reproduce", "--root", ".", "--data", "birds"],
+            "Expected one of --root, --scores and --data, but two are given. Leave one out.",
+        ),
+        (["debias", "--embeddings", "."], "Expected no --embeddings with birds, which have their own. Leave it out."),
     ],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):
@@ -411,7 +414,7 @@ def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
         1,
     )
     assert said.code == 2
-    assert "nothing could be made: expected temperature" in said.err
+    assert "Nothing could be made: expected temperature" in said.err
 
 
 @pytest.mark.parametrize("command", [["debias"], ["reproduce", "mitigation", "--scores"]])

@@ -168,7 +168,7 @@ def _made(command: str, seeds: int, options: Options) -> str:
 def _n_seeds(experiment: Experiment, seeds: int | None, options: Options) -> int:
     if seeds is not None:
         if seeds < 1:
-            raise ChoqolateError(f"expected at least one seed, got {seeds}")
+            raise ChoqolateError(f"Expected at least one seed, but got {seeds}.")
         return seeds
     return min(QUICK_SEEDS, experiment.seeds) if options.quick else experiment.seeds
 

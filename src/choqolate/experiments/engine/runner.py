@@ -197,8 +197,8 @@ def _work(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answ
                 yield running.pop(future), future.result()
     except BrokenExecutor as error:
         raise ChoqolateError(
-            "a process that trains was killed, perhaps for lack of memory: what is done is kept; run again, with fewer "
-            "processes"
+            "A training process was killed, perhaps for lack of memory. Finished runs are kept: run again, with fewer "
+            "processes."
         ) from error
     except BaseException:
         executor.shutdown(wait=False, kill_workers=True)  # what is under way is not waited for
