@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from choqolate.analysis.evaluation import fit_scores
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_training import fit_scores
 from tests.small_tables import CONCEPTS, bird_scores
 
 NASTY = [

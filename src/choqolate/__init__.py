@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
-    from choqolate.analysis.evaluation import evaluate, fit_scores
+    from choqolate.analysis.evaluation import evaluate
     from choqolate.analysis.suspects import find_suspects
     from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.edits_file import save_edits
     from choqolate.estimators.model_folder import load
     from choqolate.estimators.runs import fit_runs
+    from choqolate.estimators.table_training import fit_scores
     from choqolate.explain import explain_change, explain_local_change, explain_model, find_counterfactual
     from choqolate.explain.redundancy import check_redundancy
     from choqolate.integral import (
@@ -70,7 +71,7 @@ _HOME = {
     "find_counterfactual": "choqolate.explain",
     "find_suspects": "choqolate.analysis.suspects",
     "fit_runs": "choqolate.estimators.runs",
-    "fit_scores": "choqolate.analysis.evaluation",
+    "fit_scores": "choqolate.estimators.table_training",
     "interaction_indices": "choqolate.integral",
     "load": "choqolate.estimators.model_folder",
     "load_backbone": "choqolate.concepts.backbones",

@@ -11,17 +11,11 @@ from sklearn.metrics import confusion_matrix, recall_score
 
 import choqolate as cq
 from choqolate import metrics
-from choqolate.analysis.evaluation import (
-    evaluate,
-    fit_scores,
-    has_held_out,
-    held_out,
-    inputs,
-    spurious_concepts,
-    training_rows,
-)
-from choqolate.data.manifest import stratified_split
+from choqolate.analysis.evaluation import evaluate, has_held_out, held_out, spurious_concepts
 from choqolate.data.scores import ConceptScores
+from choqolate.data.splits import stratified_split
+from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_training import fit_scores, training_rows
 from tests.small_tables import CONCEPTS, bird_scores
 
 FAST = dict(n_nodes=3, epochs=5)
@@ -63,18 +57,19 @@ def test_fit_scores_trains_on_the_training_rows_and_says_so(table, model):
     part = table.part("train")
     same = cq.ChoqolateClassifier(**FAST).fit(part.frame, part.labels)
     np.testing.assert_array_equal(model.predict_proba(table.frame), same.predict_proba(table.frame))
-    assert len(set(model.provenance_["data"].pop("sample"))) == 64
-    versions = model.provenance_.pop("versions")
-    assert versions["choqolate"] == cq.__version__
-    assert model.provenance_ == SOURCE | {
+    known = model.provenance_.as_dict()
+    assert len(set(known["data"].pop("sample"))) == 64
+    assert known.pop("versions")["choqolate"] == cq.__version__
+    assert known == SOURCE | {
         "data": {"fingerprint": table.fingerprint, "split": "given", "rows": len(part)},
         "vocabulary": SOURCE["vocabulary"],
     }
-    assert "data" not in table.provenance
+    assert "data" not in table.provenance.as_dict()
 
 
 def test_a_table_without_a_split_is_split_in_the_same_way_again(tmp_path, whole, model_of_whole):
-    data = {name: value for name, value in model_of_whole.provenance_["data"].items() if name != "sample"}
+    data = model_of_whole.provenance_.data.as_dict()
+    assert len(data.pop("sample")) == 64
     assert data == {"fingerprint": whole.fingerprint, "split": "made", "rows": 140}
     whole.save(tmp_path / "scores.csv")
     model_of_whole.save(tmp_path / "model")
@@ -89,7 +84,7 @@ def test_a_table_without_a_split_is_split_in_the_same_way_again(tmp_path, whole,
 def test_concepts_can_be_left_out_without_losing_the_held_out_rows(whole):
     model = fit_scores(whole, leave_out=["sea", "crest", "sea"], **FAST)
     assert model.concepts_ == ["webbed feet", "long bill", "hooked bill", "forest"]
-    assert model.provenance_["data"]["left_out"] == ["sea", "crest"]
+    assert model.provenance_.data.left_out == ("sea", "crest")
     assert evaluate(model, whole).rows == 60
     with pytest.raises(cq.ChoqolateError, match="did you mean 'sea'"):
         fit_scores(whole, leave_out=["see"], **FAST)
@@ -104,12 +99,12 @@ def test_rows_without_a_label_are_neither_trained_on_nor_evaluated():
     with pytest.warns(cq.ChoqolateWarning, match="20 of 200 rows have no label: left out"):
         model = fit_scores(partly, **FAST)
     n_train = int((partly.split[20:] == "train").sum())
-    assert model.provenance_["data"]["rows"] == n_train
+    assert model.provenance_.data.rows == n_train
     assert evaluate(model, partly).rows == 180 - n_train
     unsplit = bird_table(labels=labels, split=None)
     with pytest.warns(cq.ChoqolateWarning, match="have no label"):
         model = fit_scores(unsplit, **FAST)
-    assert model.provenance_["data"]["rows"] + evaluate(model, unsplit).rows == 180
+    assert model.provenance_.data.rows + evaluate(model, unsplit).rows == 180
     assert evaluate(model, unsplit, "all").rows == 180
     with pytest.raises(cq.ChoqolateError, match="expected labels, this table has none"):
         fit_scores(bird_table(labels=None))
@@ -250,7 +245,7 @@ def test_nothing_is_noted_where_the_source_is_not_known(model, provenance):
 def test_spurious_concepts_come_from_the_model_and_from_tables(table):
     marked = bird_table(spurious=["forest", "sea"], provenance={})
     model = fit_scores(marked, leave_out=["sea"], **FAST)
-    assert model.provenance_["vocabulary"] == {"spurious": ["forest"]}
+    assert model.provenance_.vocabulary.as_dict() == {"spurious": ["forest"]}
     assert spurious_concepts(model) == ["forest"]
     plain = fit_scores(bird_table(provenance={}), **FAST)
     assert spurious_concepts(plain) == []
@@ -284,7 +279,7 @@ def test_training_rows_among_the_rows_evaluated_are_noticed(whole, model_of_whol
 def test_a_file_of_scores_can_be_trained_on(tmp_path, whole):
     whole.save(tmp_path / "scores.parquet")
     model = fit_scores(tmp_path / "scores.parquet", **FAST)
-    assert model.provenance_["data"]["fingerprint"] == whole.fingerprint
+    assert model.provenance_.data.fingerprint == whole.fingerprint
     with pytest.raises(cq.ChoqolateError, match="the table is empty"):
         fit_scores(whole.take([]))
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from choqolate.analysis.evaluation import inputs
 from choqolate.analysis.suspects import COSTS, HELPFUL, IDLE, RELIES, find_suspects
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_inputs import inputs
 from choqolate.metrics import group_accuracies, worst_group_accuracy
 from tests.reports import bird_table, small_model
 
@@ -129,7 +129,7 @@ def test_of_a_table_without_a_split_only_held_out_rows_are_tried(table):
         found = find_suspects(small_model(rows), rows)
         assert found.chosen == "test rows of the split that was made for training"
         assert 0 < found.rows <= 0.3 * len(table) + 1
-    assert model.provenance_["data"]["split"] == "made"
+    assert model.provenance_.data.split == "made"
 
 
 def test_rows_without_a_group_are_left_out(model, table):

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import choqolate as cq
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, LinearBottleneck, SparseAutoencoder, fit_together
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from tests.baselines.methods import METHODS, OPTIONAL_NODES, quick, scale
 from tests.small_tables import CONCEPTS, bird_scores
@@ -56,7 +57,7 @@ def test_shapes_names_and_probabilities(birds, fitted, key):
     assert model.score(X, y) > 0.85
     assert model.history_["loss"].shape == model.history_["accuracy"].shape == (12,)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
-    assert (model.removed_, model.provenance_) == ((), {})
+    assert (model.removed_, model.provenance_) == ((), Provenance())
 
 
 @pytest.mark.parametrize("method", OPTIONAL_NODES)
@@ -176,9 +177,9 @@ def test_runs_are_models_of_their_own(birds):
     X, y = birds
     first, second = fit_together([quick(PCBM), quick(PCBM, random_state=1)], X, y)
     first.node_attributions_ *= 0
-    first.provenance_["source"] = "birds"
+    first.provenance_ = {"source": "birds"}
     assert second.node_attributions_.any()
-    assert second.provenance_ == {}
+    assert second.provenance_ == Provenance()
 
 
 def test_nothing_is_left_of_an_earlier_fit(birds):

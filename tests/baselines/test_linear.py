@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import choqolate as cq
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -83,7 +84,7 @@ def test_names_and_records(birds, model):
     X, y, _ = birds
     assert model.concepts_ == CONCEPTS
     assert list(model.classes_) == ["landbird", "waterbird"]
-    assert model.provenance_ == {}
+    assert model.provenance_ == Provenance()
     assert model.removed_ == ()
     nameless = LinearBottleneck(n_nodes=2, epochs=1).set_output(transform="pandas").fit(X.to_numpy(), y)
     assert nameless.concepts_ == [f"x{j}" for j in range(6)]
@@ -211,9 +212,9 @@ def test_a_run_is_the_same_alone_and_in_company():
 def test_runs_are_models_of_their_own(birds):
     X, y, _ = birds
     runs = fit_linear_runs(X, y, seeds=(7, 8), epochs=2)
-    runs[0].provenance_["source"] = "birds"
+    runs[0].provenance_ = {"source": "birds"}
     runs[0].node_attributions_ *= 0
-    assert runs[1].provenance_ == {}
+    assert runs[1].provenance_ == Provenance()
     assert runs[1].node_attributions_.all()
 
 

@@ -121,8 +121,8 @@ def test_score_goes_the_whole_way(place):
             images.append(image.convert("RGB"))
     words = cq.Vocabulary.read(folder / "words.txt").combine(lambda prompt: encoder.encode_texts([prompt])[0])
     np.testing.assert_allclose(table.scores, encoder.encode_images(images) @ words.T, atol=1e-5)
-    assert table.provenance["backbone"]["identity"] == encoder.identity
-    assert table.provenance["root"] == str(folder / "photos")
+    assert table.provenance.backbone.identity == encoder.identity
+    assert table.provenance.root == str(folder / "photos")
     assert f"24 images with {folder / 'clip'}: 24 encoded now\n" in said.out
     assert "known already" not in said.out
     assert "\n24 images, 4 concepts, 2 classes\ncorrelation of 4 concepts over 24 rows: mean " in said.out
@@ -148,7 +148,7 @@ def test_fit_eval_and_remove_take_the_scores(place):
     assert (removed.code, removed.err) == (0, "")
     model = cq.load("edited")
     assert model.removal_.concepts == ("sea",)
-    assert model.provenance_["backbone"]["name"] == str(folder / "clip")
+    assert model.provenance_.backbone.name == str(folder / "clip")
     assert str(folder / "photos") not in repr(model.provenance_)
 
 
@@ -252,7 +252,7 @@ def test_templates_are_averaged(here):
     encoder = cq.load_backbone("clip")
     expected = cq.score(cq.embed(read_folder("photos"), encoder, workers=0), words, encoder)
     np.testing.assert_allclose(table.scores, expected.scores, atol=1e-6)
-    assert table.provenance["vocabulary"]["templates"] == list(templates)
+    assert table.provenance.vocabulary.templates == tuple(templates)
     score("photos", output="plain.parquet")
     assert np.abs(table.scores - cq.ConceptScores.load("plain.parquet").scores).max() > 0.01
 
@@ -316,7 +316,7 @@ def test_a_table_of_images_is_a_source(here, name, separator):
         ["test" if row < 8 else "train" for row in range(24)],
         [f"g{row % 2}" for row in range(24)],
     ]
-    assert table.provenance["source"] == "csv"
+    assert table.provenance.source == "csv"
     score("photos", output="folder.parquet")
     folder = cq.ConceptScores.load("folder.parquet")
     rows = [folder.paths.tolist().index(path.removeprefix("../photos/")) for path in paths]
@@ -477,7 +477,7 @@ def test_a_dataset_brings_its_words(here):
     assert table.groups.tolist() == [
         f"{('landbird', 'waterbird')[bird]} on {('land', 'water')[background]}" for _, bird, _, background in BIRDS
     ]
-    assert table.provenance["source"] == "waterbirds"
+    assert table.provenance.source == "waterbirds"
     said = score("birds", "--dataset", "waterbirds", output="own.csv")
     assert cq.ConceptScores.load("own.csv").concepts == ("sea", "forest", "long bill", "webbed feet")
 

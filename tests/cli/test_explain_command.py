@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.test_cli_model import ODD, write_table
 
 import choqolate as cq
 from tests.cli.test_cli import choqolate
 from tests.cli.test_data_commands import choqolate as run_here
+from tests.cli.test_model_commands import ODD, write_table
 
 
 @pytest.fixture(scope="module")

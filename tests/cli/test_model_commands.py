@@ -15,8 +15,8 @@ from rich.cells import cell_len
 import choqolate as cq
 from choqolate.cli import main
 from choqolate.cli.model_commands import Interactions, Mode, Split, fit
-from choqolate.data.manifest import SPLITS
 from choqolate.data.scores import ConceptScores
+from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
 from tests.cli.test_cli import choqolate
@@ -72,7 +72,7 @@ def test_fit_trains_saves_and_reports(place):
     model = cq.load(place / "model")
     assert model.get_params()["n_nodes"] == 3
     assert not model.verbose
-    assert model.provenance_["data"]["split"] == "given"
+    assert model.provenance_.data.split == "given"
     table = ConceptScores.load(place / "birds.parquet")
     assert "6 concepts, 3 nodes, 2 classes" in said
     accuracies = [model.score(part.frame, part.labels) for part in (table.part("train"), table.part("test"))]

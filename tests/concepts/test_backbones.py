@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,47 @@ def test_an_incomplete_checkpoint_is_an_error_that_names_what_is_missing(tmp_pat
     change(folder)
     with pytest.raises(cq.ChoqolateError, match=message):
         load_backbone(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "entry"),
+    [
+        ("config.json", {"auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}),
+        ("config.json", {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}}),
+    ],
+    ids=["model", "model of its own type", "tokenizer"],
+)
+def test_code_that_comes_with_a_checkpoint_is_never_run(tmp_path, clip_folder, file, entry):
+    folder, photos = shutil.copytree(clip_folder, tmp_path / "checkpoint"), tmp_path / "photos"
+    (folder / "evil.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | entry))
+    photos.mkdir()
+    flag().save(photos / "1.png")
+    command = ["from choqolate.cli import main; main()", "score", photos, "--concepts", "words.txt", "-o", "s.parquet"]
+    (tmp_path / "words.txt").write_text("sea\nforest\n")
+    done = subprocess.run(
+        [sys.executable, "-c", *map(str, command), "--backbone", str(folder)],
+        input="yes\n" * 20,
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HF_HOME": str(tmp_path)},
+        timeout=120,
+    )
+    assert not (tmp_path / "ran").exists()
+    assert done.returncode == 2
+    assert re.search(r"never run|found model_type 'evil'", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_weights_and_words_are_loaded_without_code_even_if_it_appears_later(tmp_path, clip_folder, file):
+    folder = shutil.copytree(clip_folder, tmp_path / "checkpoint")
+    backbone = load_backbone(folder)
+    (folder / "evil.py").write_text("raise SystemExit('code of the checkpoint ran')\n")
+    entry = {"auto_map": {"AutoModel": "evil.Model", "AutoConfig": "evil.Config", "AutoTokenizer": ["evil.T", None]}}
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | entry))
+    np.testing.assert_array_equal(backbone.encode_texts(TEXTS), load_backbone(clip_folder).encode_texts(TEXTS))
 
 
 def test_damaged_weights_are_an_error(tmp_path, clip_folder):

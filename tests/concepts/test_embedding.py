@@ -335,7 +335,7 @@ def test_a_folder_can_be_begun_by_two_at_a_time_or_by_one_that_was_killed(tmp_pa
     (begun / ".DS_Store").write_bytes(b"")
     with ThreadPoolExecutor(8) as pool:
         folders = list(pool.map(lambda _: EmbeddingFolder.create(begun, backbone), range(40)))
-    assert {folder.backbone["identity"] for folder in folders} == {backbone.identity}
+    assert {folder.backbone.identity for folder in folders} == {backbone.identity}
     age(begun)
     EmbeddingFolder.create(begun, backbone)
     assert sorted(os.listdir(begun)) == [".DS_Store", "embeddings.json"]

@@ -81,8 +81,8 @@ def test_a_folder_of_its_vectors_finds_it_again_by_name(mini, tmp_path):
         draw_scene(scenes.scene(row), scenes.seeds[row]).save(tmp_path / f"{row}.png")
     cq.embed(tmp_path, mini, tmp_path / "embeddings")
     table = cq.score(cq.Embeddings.load(tmp_path / "embeddings"), ["sea", "webbed feet"])
-    assert table.provenance["backbone"]["name"] == "mini"
-    assert table.provenance["backbone"]["identity"] == mini.identity
+    assert table.provenance.backbone.name == "mini"
+    assert table.provenance.backbone.identity == mini.identity
 
 
 def test_a_folder_of_that_name_is_found_by_its_path(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 import choqolate as cq
-from choqolate.analysis.evaluation import fit_scores, inputs
 from choqolate.concepts.new_images import find_images, read_image, score_for_model
+from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_training import fit_scores
 from tests.tiny import write_clip
 
 

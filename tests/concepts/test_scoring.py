@@ -205,11 +205,11 @@ def test_what_is_known_of_the_images_arrives_in_the_table(tmp_path, described, b
         assert table.concepts == words.concepts
         assert table.spurious == ("forest",)
         found = table.provenance
-        assert found["backbone"] == backbone.describe()
-        assert found["backbone"]["name"] == str(clip_folder.resolve())
-        assert cq.Vocabulary.from_dict(found["vocabulary"]) == words
-        assert (found["source"], found["root"]) == ("waterbirds", str(tmp_path / "described"))
-        json.dumps(found)
+        assert found.backbone == backbone.describe()
+        assert found.backbone.name == str(clip_folder.resolve())
+        assert cq.Vocabulary.from_record(found.vocabulary) == words
+        assert (found.source, found.root) == ("waterbirds", str(tmp_path / "described"))
+        json.dumps(found.as_dict())
 
 
 def test_rows_stand_by_their_images(described, backbone):

@@ -24,6 +24,8 @@ from tests.small_tables import CONCEPTS, bird_scores
 
 COLUMNS = ("labels", "split", "groups", "paths")
 
+PROVENANCE = {"backbone": "openai/clip-vit-base-patch32", "prompts": ["{}"]}  # as anyone might write it
+
 
 @pytest.fixture
 def birds():
@@ -37,7 +39,7 @@ def birds():
         paths=[f"birds/{row:02}.jpg" for row in range(60)],
         classes=("waterbird", "landbird"),
         spurious=("sea", "forest"),
-        provenance={"backbone": "openai/clip-vit-base-patch32", "prompts": ["{}"]},
+        provenance=PROVENANCE,
     )
 
 
@@ -120,7 +122,7 @@ def test_parquet_has_the_promised_columns(birds, tmp_path):
     assert schema.field("scores").type.list_size == 6
     document = json.loads(schema.metadata[b"choqolate"])
     assert document["concepts"] == CONCEPTS
-    assert document["provenance"] == birds.provenance
+    assert document["provenance"] == birds.provenance.as_dict() == PROVENANCE
     assert [path.name for path in tmp_path.iterdir()] == ["birds.parquet"]
 
 
@@ -480,7 +482,11 @@ def test_with_split_without_paths_or_labels():
 def test_join_takes_what_the_manifest_knows():
     table = small(paths=["a", "b", "c"], labels=["x", "x", "old"], split=["train", "train", "test"])
     manifest = Manifest(
-        Path("photos"), ["b", "a", "elsewhere"], labels=["y", None, "z"], split=["test", "val", "val"], classes="zyx"
+        Path("photos"),
+        ["b", "a", "elsewhere"],
+        labels=["y", None, "z"],
+        split=["test", "val", "val"],
+        classes=["z", "y", "x"],
     )
     joined = table.join(manifest)
     assert joined.labels.tolist() == ["x", "y", "old"]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from choqolate.data.manifest import stratified_split
+from choqolate.data.splits import stratified_split
 from choqolate.datasets import read_dataset
 from choqolate.errors import ChoqolateError
 from tests.datasets.layouts import touch, write

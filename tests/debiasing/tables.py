@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from choqolate.analysis.evaluation import fit_scores_runs
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_training import fit_scores_runs
 from tests.small_tables import CONCEPTS, bird_scores
 
 SPURIOUS = ("sea", "forest")

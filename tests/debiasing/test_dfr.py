@@ -11,11 +11,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import choqolate as cq
-from choqolate.analysis.evaluation import inputs
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing import LinearHead, dfr
 from choqolate.debiasing.dfr import _L1, STRENGTHS, choose_strength, halves, standardisation
 from choqolate.debiasing.group_rows import balanced_rows
+from choqolate.estimators.table_inputs import inputs
 from choqolate.metrics import worst_group_accuracy
 from tests.debiasing.tables import biased_table, trained
 from tests.small_tables import bird_scores
@@ -133,16 +133,16 @@ def test_rows_are_those_for_validation_if_there_are_enough_of_every_group(table,
             split=np.concatenate([parts.split, ["val"] * n_val]),
         )
         provenance = dfr(models[:1], joined, n_draws=2)[0].provenance_
-        assert provenance["debiasing"]["C"] in STRENGTHS
-        assert provenance["data"] == models[0].provenance_["data"]
-        return provenance["debiasing"]["fitted_on"]
+        assert provenance.debiasing["C"] in STRENGTHS
+        assert provenance.data == models[0].provenance_.data
+        return provenance.debiasing["fitted_on"]
 
     fewest = min(Counter(table.part("train").groups.tolist()).values())
     assert fewest < 50
     assert fitted_on(4 * fewest + 60, 0.5) == "val rows"  # more of every group than among the training rows
     assert fitted_on(100, 0.95) == "train rows"
     assert fitted_on(60, 1.0) == "train rows"  # two groups are not there
-    assert "debiasing" not in models[0].provenance_
+    assert models[0].provenance_.debiasing is None
 
 
 def test_several_classes_have_one_multinomial_regression():

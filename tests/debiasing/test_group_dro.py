@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.analysis.evaluation import inputs
 from choqolate.debiasing import group_dro
 from choqolate.debiasing.group_dro import update_group_weights
 from choqolate.debiasing.group_rows import GroupedRows, balanced_batches
+from choqolate.estimators.table_inputs import inputs
 from tests.debiasing.tables import PARAMETERS, biased_table, trained
 
 ONE = dict(learning_rates=[0.05], weight_decays=[0.3])
@@ -153,8 +153,8 @@ def test_only_the_last_layer_changes_and_the_models_are_untouched(table, models)
         for name, theta in parameters.items():
             assert torch.equal(model.parameters_[name], theta)
             assert torch.equal(other.parameters_[name], theta) == (name != "classes.theta")
-        assert "debiasing" not in model.provenance_
-        assert other.provenance_["data"] == model.provenance_["data"]
+        assert model.provenance_.debiasing is None
+        assert other.provenance_.data == model.provenance_.data
         assert np.array_equal(other.node_attributions_, model.node_attributions_)
         assert not np.array_equal(other.class_attributions_, model.class_attributions_)
 
@@ -166,7 +166,7 @@ def test_the_result_is_a_classifier_like_any_other(table, change, tmp_path):
     other.save(tmp_path / "model")
     loaded, X = cq.load(tmp_path / "model"), table.part("test").frame
     assert np.array_equal(loaded.class_scores(X), other.class_scores(X))
-    assert loaded.provenance_["debiasing"] == other.provenance_["debiasing"]
+    assert loaded.provenance_.debiasing == other.provenance_.debiasing
     assert loaded.removal_.concepts == ("sea",)
     assert np.array_equal(other.class_shift_, model.class_shift_)
     assert np.array_equal(other.transform(X), model.transform(X))
@@ -195,7 +195,7 @@ def test_the_setting_of_each_model_is_its_best_on_the_validation_rows(table, mod
     several = group_dro(models, table, learning_rates=rates, weight_decays=decays, steps=3)
     for run, model in enumerate(several):
         best = max(worst, key=lambda setting: worst[setting][run])
-        note = model.provenance_["debiasing"]
+        note = model.provenance_.debiasing
         assert (note["learning_rate"], note["weight_decay"]) == best
         assert note["worst_group"] == pytest.approx(worst[best][run])
         assert note["chosen_on"] == "val rows"
@@ -206,7 +206,7 @@ def test_the_setting_of_each_model_is_its_best_on_the_validation_rows(table, mod
 def test_without_validation_rows_it_chooses_on_some_training_rows_and_trains_on_all(table, models):
     train_only = table.take(table.split != "val")
     (again, _) = group_dro(models, train_only, **ONE, steps=2)
-    assert again.provenance_["debiasing"]["chosen_on"] == "held-out training rows"
+    assert again.provenance_.debiasing["chosen_on"] == "held-out training rows"
     (chosen_on_val, _) = group_dro(models, table, **ONE, steps=2)
     assert torch.equal(again.parameters_["classes.theta"], chosen_on_val.parameters_["classes.theta"])
 
@@ -214,7 +214,7 @@ def test_without_validation_rows_it_chooses_on_some_training_rows_and_trains_on_
 def test_a_group_that_validation_lacks_sends_the_choice_to_training_rows(table, models):
     lacking = table.take((table.split != "val") | (table.groups != "landbird on water"))
     (again, _) = group_dro(models, lacking, **ONE, steps=1)
-    assert again.provenance_["debiasing"]["chosen_on"] == "held-out training rows"
+    assert again.provenance_.debiasing["chosen_on"] == "held-out training rows"
 
 
 def test_held_out_rows_are_a_share_of_every_group(table):
@@ -258,4 +258,4 @@ def test_a_table_without_a_split_gets_that_of_training():
     table = replace(biased_table(300, 0, 0), split=None)
     models = cq.fit_scores(table, **PARAMETERS | {"epochs": 2})
     (again,) = group_dro([models], table, **ONE, steps=1)
-    assert again.provenance_["debiasing"]["rows"] == models.provenance_["data"]["rows"]
+    assert again.provenance_.debiasing["rows"] == models.provenance_.data.rows

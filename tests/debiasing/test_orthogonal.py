@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import choqolate as cq
-from choqolate.analysis.evaluation import fit_scores
 from choqolate.debiasing import (
     calibrated_projection,
     calibration_prompts,
@@ -20,6 +19,7 @@ from choqolate.debiasing import (
     text_projection,
 )
 from choqolate.debiasing.orthogonal import part_of, project, vocabulary_of
+from choqolate.estimators.table_training import fit_scores
 from tests.concepts.image_files import write_album
 from tests.debiasing.tables import PARAMETERS, biased_table, trained
 
@@ -149,7 +149,7 @@ def test_scores_are_products_with_projected_unit_vectors(embeddings, backbone, p
         mean = np.mean([unit(vectors[word].astype(float)) for word in words], axis=0)
         np.testing.assert_allclose(table.frame[name], images @ unit(P @ unit(mean)), atol=1e-4)
     assert table.spurious == ("sea", "forest")
-    assert table.provenance["projection"] == {"dimensions": 16, "kept": 13}
+    assert table.provenance.projection == {"dimensions": 16, "kept": 13}
 
 
 def test_spurious_words_themselves_score_nothing(embeddings, backbone, projection):
@@ -180,7 +180,7 @@ def test_a_table_gives_its_words_rows_and_labels(embeddings, backbone, projectio
     assert np.array_equal(table.scores, expected.scores)
     assert table.labels.tolist() == ["wren", "wren", "gull"]
     assert table.paths.tolist() == chosen.paths.tolist()
-    assert table.provenance["backbone"] == chosen.provenance["backbone"]
+    assert table.provenance.backbone == chosen.provenance.backbone
 
 
 def test_a_table_that_does_not_know_its_prompts_is_scored_by_its_names(embeddings, backbone, projection):
@@ -239,7 +239,7 @@ def test_a_rescaled_model_is_the_same_on_scores_of_another_scale():
         rtol=0,
         atol=1e-9,
     )
-    assert again.provenance_["data"] == model.provenance_["data"]
+    assert again.provenance_.data == model.provenance_.data
     assert np.array_equal(model.score_max_, table.part("train").scores.max(0))
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import choqolate as cq
-from choqolate.analysis.evaluation import fit_scores_runs
 from choqolate.datasets.birds import BIRDS, render_birds
 from choqolate.debiasing import DEBIASING, Case, missing
+from choqolate.estimators.table_training import fit_scores_runs
 from tests.debiasing.tables import biased_table, trained
 
 PARAMETERS = dict(n_nodes=4, epochs=15, temperature=0.05, device="cpu")

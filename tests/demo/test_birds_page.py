@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import choqolate as cq
-from choqolate.analysis.evaluation import evaluate, fit_scores_runs
+from choqolate.analysis.evaluation import evaluate
 from choqolate.baselines import fit_linear_runs
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
@@ -19,6 +19,7 @@ from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import BirdsDemo, Choice, Outcome
 from choqolate.demo.birds_page import demo_page
 from choqolate.errors import ChoqolateWarning
+from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.report import render
 from tests.small_tables import CONCEPTS, bird_scores

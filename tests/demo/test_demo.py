@@ -84,7 +84,7 @@ def test_the_table_prints_what_the_saved_models_do(small):
         expected = [result.accuracy, min(result.group_accuracy.values()), *result.group_accuracy.values()]
         assert numbers == [round(100 * value, 1) for value in expected]
     assert cq.load(folder / "model-edited").removal_.concepts == BIRDS.spurious
-    assert cq.load(folder / "model").provenance_["backbone"]["name"] == "mini"
+    assert cq.load(folder / "model").provenance_.backbone.name == "mini"
 
 
 def test_all_ways_to_remove_and_all_alternatives_are_shown(small):

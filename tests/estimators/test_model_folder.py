@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import choqolate as cq
+from choqolate.data.provenance import Provenance
 from tests.small_tables import bird_scores
 
 
@@ -86,14 +87,14 @@ def test_the_config_is_readable(tmp_path, model):
 def test_provenance_is_kept_through_saving_and_editing_and_reset_by_training(tmp_path, birds):
     X, y, _ = birds
     model = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y)
-    assert model.provenance_ == {}
+    assert model.provenance_ == Provenance()
     model.provenance_ = {"backbone": {"name": "ViT-B/32"}, "vocabulary": {"prompts": ["a photo of {}"]}}
     model.remove_concepts("sea").save(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["provenance"] == model.provenance_
+    assert json.loads((tmp_path / "config.json").read_text())["provenance"] == model.provenance_.as_dict()
     back = cq.load(tmp_path)
     assert back.provenance_ == back.restore().provenance_ == model.provenance_
-    assert back.fit(X, y).provenance_ == {}
-    assert all(run.provenance_ == {} for run in cq.fit_runs(X, y, seeds=range(2), n_nodes=3, epochs=1))
+    assert back.fit(X, y).provenance_ == Provenance()
+    assert all(run.provenance_ == Provenance() for run in cq.fit_runs(X, y, seeds=range(2), n_nodes=3, epochs=1))
 
 
 def test_models_without_provenance_load_and_save(tmp_path, birds, model):
@@ -102,18 +103,22 @@ def test_models_without_provenance_load_and_save(tmp_path, birds, model):
     assert config.pop("provenance") == {}
     (tmp_path / "config.json").write_text(json.dumps(config))
     back = cq.load(tmp_path)
-    assert back.provenance_ == {}
+    assert back.provenance_ == Provenance()
     back.provenance_ = None
     back.save(tmp_path)
-    assert cq.load(tmp_path).provenance_ == {}
+    assert cq.load(tmp_path).provenance_ == Provenance()
 
 
 @pytest.mark.parametrize("provenance", [{"a": object()}, {"a": float("nan")}, {("a", "b"): 1}, ["a"]])
 def test_provenance_that_json_cannot_hold_is_not_saved(tmp_path, model, provenance):
     other = model.remove_concepts("sea")
-    other.provenance_ = provenance
-    with pytest.raises(cq.ChoqolateError, match="expected provenance to"):
+
+    def set_and_save():
+        other.provenance_ = provenance
         other.save(tmp_path / "model")
+
+    with pytest.raises(cq.ChoqolateError, match="expected provenance to"):
+        set_and_save()
     assert not (tmp_path / "model").exists()
 
 

@@ -167,16 +167,17 @@ def test_groups_count_as_in_training_where_all_of_them_are_tested():
     whole = measuring(table)(model)["reweighted_accuracy"]
     unknown = table.groups.astype(object)
     unknown[np.flatnonzero(table.split == "test")[:9]] = None
-    known = replace(table, groups=unknown)
+    known = table.with_columns(groups=unknown)
     test = known.part("test")
     rows = np.array([group is not None for group in test.groups])
     predicted = model.predict(test.frame)[rows]
     expected = metrics.reweighted_accuracy(test.labels[rows], predicted, test.groups[rows], table.part("train").groups)
     assert measuring(known)(model)["reweighted_accuracy"] == expected != whole
     rare = table.groups[np.flatnonzero(table.split == "test")[0]]
-    untested = replace(table, groups=np.where((table.split == "test") & (table.groups == rare), "else", table.groups))
+    lost = (table.split == "test") & (table.groups == rare)
+    untested = table.with_columns(groups=np.where(lost, "else", table.groups))
     assert measuring(untested)(model)["reweighted_accuracy"] is None
-    assert measuring(replace(table, groups=None))(model).get("reweighted_accuracy") is None
+    assert measuring(table.with_columns(groups=None))(model).get("reweighted_accuracy") is None
 
 
 def test_a_concept_without_a_range_in_training_is_no_information_to_keep():

@@ -13,8 +13,9 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from choqolate.analysis.evaluation import evaluate, fit_scores
+from choqolate.analysis.evaluation import evaluate
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_training import fit_scores
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.plots import correlation_heatmap
 

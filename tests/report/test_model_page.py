@@ -13,10 +13,11 @@ import pytest
 from PIL import Image
 
 import choqolate as cq
-from choqolate.analysis.evaluation import evaluate, fit_scores
+from choqolate.analysis.evaluation import evaluate
 from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.table_training import fit_scores
 from choqolate.report.image_cards import choose, example, set_scale, steps
 from choqolate.report.model_page import write_report
 from choqolate.report.recipe import commands, words
@@ -155,7 +156,7 @@ def test_images_are_the_best_and_the_worst_of_the_held_out_ones(model, table, tm
 
 def test_images_that_have_moved_are_found_or_said_to_be_missing(model, table, tmp_path):
     moved = tmp_path / "elsewhere"
-    root = table.provenance["root"]
+    root = table.provenance.root
     lost = ConceptScores(**{**vars_of(table), "provenance": {"root": str(moved)}})
     with pytest.warns(cq.ChoqolateWarning, match=r"(\d+) of \1 images to show were not found"):
         page = page_of(tmp_path, model, lost)
@@ -347,7 +348,10 @@ def test_commands_run_nothing_but_what_they_say(table):
 
 def test_no_path_of_a_machine_is_on_the_page(model, table, tmp_path):
     other = copy.copy(model)
-    other.provenance_ = {**model.provenance_, "backbone": {"name": "/home/alice/secret/clip", "identity": "abc"}}
+    other.provenance_ = {
+        **model.provenance_.as_dict(),
+        "backbone": {"name": "/home/alice/secret/clip", "identity": "abc"},
+    }
     far = ConceptScores(
         **{**vars_of(table), "paths": [f"/home/alice/{path}" for path in table.paths], "provenance": {}}
     )

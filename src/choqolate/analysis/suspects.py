@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from choqolate import metrics
-from choqolate.analysis.evaluation import held_out, inputs, spurious_concepts
+from choqolate.analysis.evaluation import held_out, spurious_concepts
+from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.table_inputs import inputs
 from choqolate.explain.redundancy import check_redundancy
 
 if TYPE_CHECKING:
@@ -131,9 +133,7 @@ class _Trial:
     def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str) -> None:
         self.model, self.rows, self.mode = model, rows, mode
         self.X: Any = inputs(model, rows)
-        known = {str(label): label for label in model.classes_.tolist()}
-        assert rows.labels is not None
-        self.truth = [known.get(label, label) for label in rows.labels.tolist()]
+        self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
         self.accuracy, self.worst, size = self._measure(model)
         self.needed = math.inf if self.groups is None else max(HELPS, IMAGES / size)
@@ -182,7 +182,7 @@ def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScor
     Where groups are known of some rows, only those count.
     """
     labelled, too_few = table.labelled(), None
-    if labelled.split is not None and (labelled.split == "val").any():
+    if labelled.rows.has_part("val"):
         validation = _with_group(labelled.part("val"))
         smallest = ENOUGH if validation.groups is None else min(Counter(validation.groups.tolist()).values())
         if smallest >= ENOUGH:

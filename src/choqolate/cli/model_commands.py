@@ -142,11 +142,12 @@ def fit(
 
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
-    from choqolate.analysis.evaluation import Evaluation, evaluate, fit_scores, has_held_out, spurious_concepts
+    from choqolate.analysis.evaluation import Evaluation, evaluate, has_held_out, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console, show_next
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import check_target
+    from choqolate.estimators.table_training import fit_scores
 
     check_target(output)
     _check_folder(output)
@@ -314,7 +315,8 @@ def apply(
 
 
 def _training_scores(model: ChoqolateClassifier, table: ConceptScores | None) -> Any:
-    from choqolate.analysis.evaluation import inputs, training_rows
+    from choqolate.estimators.table_inputs import inputs
+    from choqolate.estimators.table_training import training_rows
 
     return None if table is None else inputs(model, training_rows(model, table))
 

@@ -14,8 +14,9 @@ from choqolate._util.files import replacing
 from choqolate._util.text import counted, listed
 from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
-from choqolate.data.manifest import SPLITS, TEST_SHARE, Manifest
+from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
+from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.datasets import CopyCheck, Dataset
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 
@@ -67,7 +68,7 @@ def _show_counts(console: Console, manifest: Manifest) -> None:
     """Rows by split; by class, or by group where there are groups; many classes as their number only."""
     rows: dict[str, dict[str, int]] = {}
     by_group = manifest.groups is not None
-    for split, label, group, count in manifest.counts():
+    for split, label, group, count in manifest.rows.counts():
         cells = rows.setdefault(group if by_group else label, {})
         cells[split] = cells.get(split, 0) + count
     splits = [name for name in (*SPLITS, "") if any(name in cells for cells in rows.values())]
@@ -90,7 +91,7 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
     parts = [f"{encoded.n_encoded:,} encoded now", *([f"{known:,} known already"] if known else [])]
     if len(encoded.failures) > len(encoded):
         note("most images cannot be read: is it the right folder, and is it complete?")
-    name = printable_name(encoded.folder.backbone["name"])
+    name = printable_name(encoded.folder.backbone.name)
     typer.echo(f"{counted(len(encoded), 'image')} with {name}: {', '.join(parts)}")
     if not encoded.failures:
         return

@@ -8,12 +8,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from choqolate.analysis.evaluation import evaluate, inputs
+from choqolate.analysis.evaluation import evaluate
 from choqolate.analysis.suspects import Suspects
 from choqolate.cli import show_model as show
 from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.table_inputs import inputs
 from choqolate.explain import Attribution, ModelExplanation, explain_model, find_counterfactual
 from choqolate.report.recipe import removal_command
 
@@ -111,8 +112,7 @@ def show_next_steps(
         suspected = [name for name in suspects.to_remove if name == printable_name(name)]
         options = ("-o", f"{folder}-edited", "--scores", str(scores))
         commands.append([*removal_command(str(folder), suspected or ["CONCEPT"], *options)[1:]])
-    vocabulary = model.provenance_.get("vocabulary")
-    if isinstance(vocabulary, dict) and vocabulary.get("templates"):
+    if model.provenance_.vocabulary.templates:
         commands.append(["explain", folder, "--image", "PHOTO"])
     if commands:
         show_next("The model is", folder, *commands)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.checks import check_choice
-from choqolate.concepts.checkpoints import Checkpoint, find_checkpoint
+from choqolate.concepts.checkpoints import MODEL_CLASSES, Checkpoint, find_checkpoint
 from choqolate.concepts.preprocessing import ImageTransform, as_rgb
+from choqolate.data.provenance import BackboneRecord
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ class Backbone(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.dim} numbers a vector)"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> BackboneRecord:
         """What has to be known to tell whether vectors can be compared."""
-        return {"name": self.name, "identity": self.identity, "precision": self.precision, "dim": self.dim}
+        return BackboneRecord(name=self.name, identity=self.identity, precision=self.precision, dim=self.dim)
 
 
 class TransformersBackbone(Backbone):
@@ -139,19 +140,16 @@ class TransformersBackbone(Backbone):
 
     @cached_property
     def _model(self) -> Any:
-        from transformers import AutoModel
+        import transformers
         from transformers.utils import logging
 
+        checkpoint = self._checkpoint
+        model_class = getattr(transformers, MODEL_CLASSES[checkpoint.config["model_type"]])
         with _quiet(logging):
             try:
-                model = AutoModel.from_pretrained(self._checkpoint.folder, local_files_only=True)
+                model = model_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
             except Exception as error:  # each format has errors of its own for damaged files
-                raise ChoqolateError(f"the weights in {self._checkpoint.folder} cannot be loaded: {error}") from error
-        if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
-            raise ChoqolateError(
-                f"expected an encoder of images and texts such as CLIP or SigLIP, {self.name} is "
-                f"{type(model).__name__}: choose another checkpoint"
-            )
+                raise ChoqolateError(f"the weights in {checkpoint.folder} cannot be loaded: {error}") from error
         return model.to(self.device, self._dtype).eval().requires_grad_(False)
 
     @cached_property
@@ -161,7 +159,9 @@ class TransformersBackbone(Backbone):
 
         with _quiet(logging):
             try:
-                return AutoTokenizer.from_pretrained(self._checkpoint.folder, local_files_only=True)
+                return AutoTokenizer.from_pretrained(
+                    self._checkpoint.folder, local_files_only=True, trust_remote_code=False
+                )
             except Exception as error:
                 raise ChoqolateError(
                     f"the tokenizer in {self._checkpoint.folder} cannot be loaded ({error}): "

@@ -12,6 +12,9 @@ from typing import Any
 from choqolate.concepts.preprocessing import ImageTransform
 from choqolate.errors import ChoqolateError
 
+MODEL_CLASSES = {"clip": "CLIPModel", "siglip": "SiglipModel"}
+"""The model types that can be loaded, and the class of transformers that does it."""
+
 _DESCRIPTION = ["*.json", "*.txt", "*.model"]
 _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "vocab.txt")
 _NO_MATTER = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
@@ -69,11 +72,15 @@ def _read(name: str, folder: Path) -> Checkpoint:
     config = _json(folder / "config.json")
     if config is None:
         raise ChoqolateError(f"expected a checkpoint with config.json in {folder}, found none: check the path")
-    if "vision_config" not in config or "text_config" not in config:
+    kind = config.get("model_type")
+    if kind not in MODEL_CLASSES or not all(
+        isinstance(config.get(f"{one}_config"), dict) for one in ("vision", "text")
+    ):
         raise ChoqolateError(
-            f"expected an encoder of images and texts such as CLIP or SigLIP in {folder}, "
-            f"found model_type {config.get('model_type')!r}"
+            f"Expected a CLIP or SigLIP checkpoint in {folder}, found model_type {kind!r}. Supported types are "
+            f"{' and '.join(MODEL_CLASSES)}."
         )
+    _refuse_code(folder)
     weights = weight_files(folder)
     if not weights:
         raise ChoqolateError(f"expected weights (model.safetensors) in {folder}, found none: download all files")
@@ -82,6 +89,16 @@ def _read(name: str, folder: Path) -> Checkpoint:
     parts = [_essential(config), astuple(transform), *map(_file_digest, [*weights, *words])]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     return Checkpoint(name, folder, config, transform, f"{config['model_type']}-{digest[:24]}")
+
+
+def _refuse_code(folder: Path) -> None:
+    """A checkpoint is data: one that brings Python code of its own would run it with the user's rights."""
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json"):
+        if "auto_map" in (_json(folder / name) or {}):
+            raise ChoqolateError(
+                f"{folder / name} asks to run Python code that comes with the checkpoint (auto_map), and code from a "
+                "checkpoint is never run. Choose a CLIP or SigLIP checkpoint without code of its own."
+            )
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -67,7 +67,7 @@ class Embeddings:
         return len(self.digests)
 
     def __repr__(self) -> str:
-        name = self.folder.backbone["name"]
+        name = self.folder.backbone.name
         return f"Embeddings({len(self)} images by {name} in {str(self.folder.path)!r}, {len(self.failures)} unreadable)"
 
     def vectors(self) -> np.ndarray:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.preprocessing import NO_STATE, FileState
 from choqolate.concepts.store import VectorStore, remove_stale
 from choqolate.data.manifest import Manifest
+from choqolate.data.provenance import BackboneRecord
 from choqolate.datasets.walk import EMBEDDINGS as DESCRIPTION
 from choqolate.errors import ChoqolateError
 
@@ -39,10 +40,10 @@ class EmbeddingFolder:
     of the manifest that was embedded, so that scores need no images any more.
     """
 
-    def __init__(self, path: Path, backbone: dict[str, Any]) -> None:
+    def __init__(self, path: Path, backbone: BackboneRecord) -> None:
         self.path, self.backbone = path, backbone
-        self.images = VectorStore(path / "images", backbone["dim"])
-        self.texts = VectorStore(path / "texts", backbone["dim"])
+        self.images = VectorStore(path / "images", backbone.dim or 0)
+        self.texts = VectorStore(path / "texts", backbone.dim or 0)
 
     @staticmethod
     def is_one(path: Path) -> bool:
@@ -65,9 +66,7 @@ class EmbeddingFolder:
                     f"{path} has format version {description['format_version']!r}, this choqolate reads version "
                     f"{FORMAT_VERSION}: upgrade choqolate, or embed the images again into another folder"
                 )
-            backbone = {**description["backbone"]}
-            backbone["dim"] = int(backbone["dim"])
-            return cls(path, {key: backbone[key] for key in ("name", "identity", "precision", "dim")})
+            return cls(path, _read_backbone(description["backbone"]))
         except FileNotFoundError as error:
             raise ChoqolateError(
                 f"expected a folder with {DESCRIPTION} at {path}, found none: embed images first"
@@ -94,7 +93,11 @@ class EmbeddingFolder:
                 raise ChoqolateError(
                     f"expected an empty or new folder for embeddings, {path} holds other things: choose another"
                 )
-            description = {"format": FORMAT, "format_version": FORMAT_VERSION, "backbone": backbone.describe()}
+            description = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "backbone": backbone.describe().as_dict(),
+            }
             write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
             folder = cls.open(path)
             folder.check(backbone)
@@ -105,9 +108,8 @@ class EmbeddingFolder:
     def check(self, backbone: Backbone, *, precision: bool = True) -> None:
         """The vectors must come from the same weights, and those of the images have one precision."""
         ours, theirs = self.backbone, backbone.describe()
-        keys = ("identity", "precision") if precision else ("identity",)
-        if any(ours[key] != theirs[key] for key in keys):
-            here, there = (f"{b['name']} ({b['identity']}, {b['precision']})" for b in (ours, theirs))
+        if ours.identity != theirs.identity or (precision and ours.precision != theirs.precision):
+            here, there = (f"{one.name} ({one.identity}, {one.precision})" for one in (ours, theirs))
             raise ChoqolateError(
                 f"{self.path} holds vectors of {here}, not of {there}: choose another folder or that backbone"
             )
@@ -176,6 +178,14 @@ class EmbeddingFolder:
             raise ChoqolateError(f"{self.path / ROWS} is damaged ({error}): run the embedding again") from error
         path, label, split, group, digests = columns.values()
         return Manifest(root, path, label, split, group, classes, source), digests
+
+
+def _read_backbone(said: Mapping[str, Any]) -> BackboneRecord:
+    """The encoder that a description names, all of it."""
+    known = BackboneRecord.from_dict(said)
+    if known.other or None in (known.name, known.identity, known.precision, known.dim):
+        raise ValueError(f"the backbone is {dict(said)}")
+    return known
 
 
 def _distinct(names: list[str]) -> list[str]:

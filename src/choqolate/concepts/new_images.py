@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,14 +13,19 @@ from choqolate._util.text import listed
 from choqolate.concepts.backbones import Backbone, load_backbone
 from choqolate.concepts.preprocessing import Unreadable, decode, file_state, read_content
 from choqolate.concepts.vocabulary import Vocabulary
-from choqolate.data.provenance import section, texts
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from choqolate.explain.protocols import ConceptModel
+
+class ScoredModel(Protocol):
+    """What has to be known of a model to score images for it: its concepts, and how its training scores were made."""
+
+    concepts_: Any  # list[str]
+    provenance_: Any  # Provenance
 
 
 def read_image(path: str | os.PathLike[str]) -> Image:
@@ -48,7 +53,7 @@ def _unreadable(path: str | os.PathLike[str], error: Unreadable) -> ChoqolateErr
 
 
 def score_for_model(
-    model: ConceptModel,
+    model: ScoredModel,
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     backbone: Backbone | str | None = None,
@@ -78,36 +83,31 @@ def score_for_model(
         encoder.encode_images([read_image(path) for path in several[start : start + step]])
         for start in range(0, len(several), step)
     ]
-    provenance = {"backbone": encoder.describe(), "vocabulary": vocabulary.as_dict()}
     return ConceptScores(
         np.concatenate(vectors) @ concepts.T,
         vocabulary.concepts,
         paths=np.array([str(Path(path)) for path in several], dtype=object),
         spurious=vocabulary.spurious,
-        provenance=provenance,
+        provenance=Provenance(backbone=encoder.describe(), vocabulary=vocabulary.as_record()),
     )
 
 
-def _vocabulary(model: ConceptModel) -> Vocabulary:
+def _vocabulary(model: ScoredModel) -> Vocabulary:
     """The model's words with their synonyms and templates."""
-    known = section(model.provenance_, "vocabulary")
-    templates, synonyms = texts(known, "templates"), section(known, "synonyms")
-    if not templates:
+    record = model.provenance_.vocabulary
+    if not record.templates:
         raise ChoqolateError(
             "expected a model that says how its scores were made, this one does not: train it on a table that "
             "`choqolate score` made (choqolate fit, or fit_scores)"
         )
-    words = tuple((name, *texts(synonyms, name)) for name in model.concepts_)
-    marked = set(texts(known, "spurious"))
-    spurious = tuple(name for name in model.concepts_ if name in marked)
-    return Vocabulary(tuple(model.concepts_), words, spurious, tuple(templates))
+    return Vocabulary.from_record(record, model.concepts_)
 
 
-def _backbone(model: ConceptModel, backbone: Backbone | str | None) -> Backbone:
-    known = section(model.provenance_, "backbone")
+def _backbone(model: ScoredModel, backbone: Backbone | str | None) -> Backbone:
+    known = model.provenance_.backbone
     if backbone is None:
-        name = known.get("name")
-        if not isinstance(name, str):
+        name = known.name
+        if name is None:
             raise ChoqolateError("expected a model that names its encoder, this one does not: pass the backbone")
         try:
             backbone = load_backbone(name)
@@ -118,9 +118,9 @@ def _backbone(model: ConceptModel, backbone: Backbone | str | None) -> Backbone:
             ) from error
     elif isinstance(backbone, str):
         backbone = load_backbone(backbone)
-    if known.get("identity") not in (None, backbone.identity):
+    if known.identity not in (None, backbone.identity):
         raise ChoqolateError(
-            f"expected the encoder that the model was trained with, {known.get('name')} ({known['identity']}), got "
+            f"expected the encoder that the model was trained with, {known.name} ({known.identity}), got "
             f"{backbone.name} ({backbone.identity}): its scores mean something else"
         )
     return backbone
@@ -137,8 +137,7 @@ def find_images(table: ConceptScores, root: str | os.PathLike[str] | None = None
         ChoqolateError: if a root is given and not one image is in it.
     """
     paths: list[str | None] = [None] * len(table) if table.paths is None else table.paths.tolist()
-    known = root if root is not None else table.provenance.get("root")
-    base = Path(known) if isinstance(known, str | os.PathLike) else Path()
+    base = Path(root if root is not None else table.provenance.root or "")
     files = [None if path is None else base / path for path in paths]
     found = [file if file is not None and file.is_file() else None for file in files]
     if root is not None and not any(found):

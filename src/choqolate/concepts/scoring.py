@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from choqolate.concepts.backbones import Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.embedding_folder import EmbeddingFolder
 from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
@@ -58,13 +58,14 @@ def score_vectors(embeddings: Embeddings, vocabulary: Vocabulary, vectors: np.nd
     return ConceptScores(
         embeddings.folder.images.get(embeddings.digests, through=np.ascontiguousarray(vectors.T)),
         vocabulary.concepts,
-        labels=manifest.labels,
-        split=manifest.split,
-        groups=manifest.groups,
-        paths=manifest.paths,
-        classes=manifest.classes,
+        rows=manifest.rows,
         spurious=vocabulary.spurious,
-        provenance=_provenance(embeddings, vocabulary),
+        provenance=Provenance(
+            backbone=embeddings.folder.backbone,
+            vocabulary=vocabulary.as_record(),
+            source=manifest.source,
+            root=str(manifest.root.absolute()),
+        ),
     )
 
 
@@ -82,7 +83,7 @@ def encode_prompts(folder: EmbeddingFolder, prompts: Sequence[str], backbone: Ba
 
 def _named_backbone(folder: EmbeddingFolder) -> Backbone:
     try:
-        backbone = load_backbone(folder.backbone["name"])
+        backbone = load_backbone(str(folder.backbone.name))
     except ChoqolateError as error:
         raise ChoqolateError(
             f"new words have to be encoded by the backbone of {folder.path}, which cannot be loaded: {error}; if it is "
@@ -90,13 +91,3 @@ def _named_backbone(folder: EmbeddingFolder) -> Backbone:
         ) from error
     folder.check(backbone, precision=False)
     return backbone
-
-
-def _provenance(embeddings: Embeddings, vocabulary: Vocabulary) -> dict[str, Any]:
-    manifest = embeddings.manifest
-    return {
-        "backbone": embeddings.folder.backbone,
-        "vocabulary": vocabulary.as_dict(),
-        "source": manifest.source,
-        "root": str(manifest.root.absolute()),
-    }

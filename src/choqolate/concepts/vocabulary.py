@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from choqolate._util.checks import as_names, check_unique, find_concepts
 from choqolate._util.text import listed
+from choqolate.data.provenance import VocabularyRecord
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
@@ -137,25 +138,30 @@ class Vocabulary:
             rows.append(_unit(mean, f"the mean of the prompts of {name!r}"))
         return np.array(rows, dtype=np.float32)
 
-    def as_dict(self) -> dict[str, Any]:
-        """All of it, such as JSON can hold; synonyms for those concepts only that have some."""
-        return {
-            "concepts": list(self.concepts),
-            "synonyms": {words[0]: list(words[1:]) for words in self.synonyms if len(words) > 1},
-            "spurious": list(self.spurious),
-            "templates": list(self.templates),
-        }
+    def as_record(self) -> VocabularyRecord:
+        """All of it, for the provenance of scores; synonyms for those concepts only that have some."""
+        return VocabularyRecord(
+            concepts=self.concepts,
+            synonyms={words[0]: words[1:] for words in self.synonyms if len(words) > 1},
+            spurious=self.spurious,
+            templates=self.templates,
+        )
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The vocabulary that :meth:`as_dict` came from."""
-        try:
-            concepts, others = fields["concepts"], fields.get("synonyms") or {}
-            synonyms = tuple((name, *others.get(name, ())) for name in concepts)
-            spurious, templates = fields.get("spurious", ()), fields.get("templates", TEMPLATES)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ChoqolateError(f"expected what Vocabulary.as_dict() returns, got something else: {error!r}") from None
-        return cls(concepts, synonyms, spurious, templates)
+    def from_record(cls, record: VocabularyRecord, concepts: Sequence[str] | None = None) -> Self:
+        """The vocabulary that :meth:`as_record` came from, or the part of it that some concepts are.
+
+        Concepts that the record does not know have no synonyms.
+
+        >>> record = Vocabulary.parse(["crest", "sea | ocean"], templates=["a photo of {}"]).as_record()
+        >>> Vocabulary.from_record(record, ["sea"]).prompts()
+        ['a photo of sea', 'a photo of ocean']
+        """
+        names = tuple(concepts if concepts is not None else record.concepts or ())
+        others, marked = record.synonyms or {}, set(record.spurious or ())
+        synonyms = tuple((name, *others.get(name, ())) for name in names)
+        spurious = tuple(name for name in names if name in marked)
+        return cls(names, synonyms, spurious, record.templates or TEMPLATES)
 
     def __len__(self) -> int:
         return len(self.concepts)

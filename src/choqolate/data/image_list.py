@@ -12,7 +12,9 @@ from typing import TextIO
 import numpy as np
 
 from choqolate._util.text import listed
-from choqolate.data.manifest import COLUMN_NAMES, SPLIT_NAMES, SPLITS, Manifest
+from choqolate.data.manifest import Manifest
+from choqolate.data.rows import COLUMN_NAMES
+from choqolate.data.splits import SPLIT_NAMES, SPLITS
 from choqolate.errors import ChoqolateError
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet
 from choqolate._util.checks import check_unique
 from choqolate._util.files import check_output, replacing
 from choqolate._util.text import listed, printable
-from choqolate.data.manifest import COLUMN_NAMES
+from choqolate.data.rows import COLUMN_NAMES
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _write_parquet(path: Path, table: ConceptScores) -> None:
         "concepts": table.concepts,
         "classes": [printable(name) for name in table.classes],
         "spurious": table.spurious,
-        "provenance": table.provenance,
+        "provenance": table.provenance.as_dict(),
     }
     try:
         schema = pa.schema(fields, metadata={KEY: json.dumps(document, allow_nan=False).encode()})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from choqolate._util.checks import as_names, check_finite, check_unique, find_concepts
-from choqolate._util.text import listed, printable
-from choqolate.data.manifest import (
-    SPLITS,
-    TEST_SHARE,
-    Manifest,
-    class_order,
-    split_names,
-    stratified_split,
-    text_column,
-)
+from choqolate._util.text import printable
+from choqolate.data.manifest import Manifest
+from choqolate.data.provenance import Provenance
+from choqolate.data.rows import AS_BEFORE, Rows
+from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -30,23 +25,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BLOCK_ROWS = 8192  # rows turned to float64 at a time for the fingerprint
-_COLUMNS = ("labels", "split", "groups", "paths")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ConceptScores:
     """Raw scores of M concepts for n images, with what is known of each image.
 
     Attributes:
         scores: the scores ``(n, M)``, float32 or float64; of CLIP the cosine similarity of image and concept.
         concepts: names of the M concepts.
-        labels: class of each row ``(n,)``, always text; entries may be ``None``; ``None`` altogether without labels.
-        split: ``"train"``, ``"val"`` or ``"test"`` ``(n,)``, or ``None`` likewise.
-        groups: group for worst-group accuracy ``(n,)``, or ``None`` likewise.
-        paths: path of each image ``(n,)``, or ``None`` likewise.
-        classes: the class names in the data set's order; without any, those of the labels, sorted.
+        rows: label, split, group and path of each image; also by the names ``labels``, ``split``, ``groups``, ``paths``
+            and ``classes``, see :class:`~choqolate.data.rows.Rows`.
         spurious: those of the concepts that are known to be spurious.
-        provenance: how the scores came about (backbone, prompts, ...), such as JSON can hold.
+        provenance: how the scores came about, see :class:`~choqolate.data.provenance.Provenance`.
 
     >>> table = ConceptScores([[0.21, 0.18], [0.17, 0.25]], ["sea", "forest"], labels=["gull", "wren"])
     >>> table
@@ -58,42 +49,60 @@ class ConceptScores:
 
     scores: np.ndarray
     concepts: tuple[str, ...]
-    labels: np.ndarray | None = None
-    split: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    paths: np.ndarray | None = None
-    classes: tuple[str, ...] = ()
-    spurious: tuple[str, ...] = ()
-    provenance: dict[str, Any] = field(default_factory=dict)
+    rows: Rows
+    spurious: tuple[str, ...]
+    provenance: Provenance
 
-    def __post_init__(self) -> None:
-        def keep(name: str, value: Any) -> None:
+    def __init__(
+        self,
+        scores: Any,
+        concepts: Iterable[str],
+        labels: Any = AS_BEFORE,
+        split: Any = AS_BEFORE,
+        groups: Any = AS_BEFORE,
+        paths: Any = AS_BEFORE,
+        classes: Any = AS_BEFORE,
+        spurious: Iterable[str] = (),
+        provenance: Provenance | Mapping[str, Any] | None = None,
+        *,
+        rows: Rows | None = None,
+    ) -> None:
+        matrix = _as_scores(scores)
+        columns = {"labels": labels, "split": split, "groups": groups, "paths": paths, "classes": classes}
+        if rows is not None and len(rows) != len(matrix):
+            columns["n_rows"] = len(matrix)
+        about = (Rows(n_rows=len(matrix)) if rows is None else rows).changed(**columns).with_printable_paths()
+        fields = {
+            "scores": matrix.view(),
+            "concepts": as_names(concepts, "concepts"),
+            "rows": about,
+            "spurious": as_names(spurious, "spurious"),
+            "provenance": Provenance.of(provenance),
+        }
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
-
-        scores = _as_scores(self.scores)
-        n_rows, n_concepts = scores.shape
-        keep("scores", scores.view())
         self.scores.flags.writeable = False  # the fingerprint is of these numbers
-        for name in ("concepts", "classes", "spurious"):
-            keep(name, as_names(getattr(self, name), name))
+        self._check()
+
+    def _check(self) -> None:
+        n_concepts = self.scores.shape[1]
         if len(self.concepts) != n_concepts or not n_concepts:
             raise ChoqolateError(
                 f"expected one name for each column of scores, got {len(self.concepts)} concepts and scores of shape "
-                f"{scores.shape}"
+                f"{self.scores.shape}"
             )
         check_unique(self.concepts)
         if any(not name.strip() for name in self.concepts):
             raise ChoqolateError("expected every concept to have a name, got an empty one: name it or drop the column")
-        check_finite(scores, self.concepts)
+        check_finite(self.scores, self.concepts)
         if self.spurious:
             find_concepts(self.spurious, self.concepts, known="this table has")
-        for name in _COLUMNS:
-            keep(name, text_column(getattr(self, name), name, n_rows))
-        if self.paths is not None:
-            keep("paths", self.paths.astype(object))  # the longest path must not set the memory of all
-        keep("split", split_names(self.split))
-        keep("classes", tuple(map(str, class_order(self.labels, self.classes))))
-        keep("provenance", dict(self.provenance))
+
+    labels = property(lambda self: self.rows.labels)
+    split = property(lambda self: self.rows.split)
+    groups = property(lambda self: self.rows.groups)
+    paths = property(lambda self: self.rows.paths)
+    classes = property(lambda self: self.rows.classes)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -144,25 +153,16 @@ class ConceptScores:
 
     def part(self, split: str) -> Self:
         """The rows of ``"train"``, ``"val"`` or ``"test"``."""
-        wanted = split_names(np.array([split], dtype=object))
-        if self.split is None or wanted is None:
-            came = "has no split" if self.split is None else f"was asked for {split!r}"
-            raise ChoqolateError(f"expected rows for {listed(SPLITS)}, this table {came}: with_split() makes one")
-        rows = self.split == wanted[0]
-        if not rows.any():
-            found = [name for name in SPLITS if (self.split == name).any()]
-            raise ChoqolateError(f"expected rows for {split!r}, this table has rows for {listed(found)} only")
-        return self.take(rows)
+        return self.take(self.rows.part(split))
+
+    def with_columns(self, **columns: Any) -> Self:
+        """Other labels, split, groups, paths or classes in place of those that there are; ``None`` for unknown."""
+        return replace(self, rows=self.rows.changed(**columns))
 
     def take(self, rows: Any) -> Self:
         """The given rows, by index, slice or mask."""
-        try:
-            index = np.arange(len(self))[rows if isinstance(rows, slice) else _row_index(rows)]
-        except IndexError as error:
-            raise ChoqolateError(f"expected row numbers or a mask for {len(self)} rows: {error}") from None
-        parts: dict[str, Any] = {name: getattr(self, name) for name in _COLUMNS}
-        taken: dict[str, Any] = {name: None if part is None else part[index] for name, part in parts.items()}
-        return replace(self, scores=self.scores[index], **taken)
+        index = self.rows.index_of(rows)
+        return replace(self, scores=self.scores[index], rows=self.rows.take(index))
 
     def select(self, concepts: str | Iterable[str]) -> Self:
         """The given concepts, in the given order."""
@@ -173,35 +173,21 @@ class ConceptScores:
 
     def labelled(self) -> Self:
         """The rows that have a label."""
-        if self.labels is None:
-            raise ChoqolateError(
-                'expected labels, this table has none: add a column "label", or join a manifest that knows the labels'
-            )
-        rows = np.array([label is not None for label in self.labels], dtype=bool)
-        return self if rows.all() else self.take(rows)
+        mask = self.rows.labelled()
+        return self if mask.all() else self.take(mask)
 
     def with_split(self, test_share: float = TEST_SHARE) -> Self:
         """A fixed, stratified split into train and test where there is none and there are labels.
 
         Rows are told apart by their paths, or, where they have none, by number and label: see
-        :func:`choqolate.data.manifest.stratified_split`.
+        :meth:`~choqolate.data.rows.Rows.with_split`.
         """
-        if self.split is not None or self.labels is None:
-            return self
-        paths = [None] * len(self) if self.paths is None else self.paths
-        names = [
-            f"{row} {label}" if path is None else path
-            for row, (path, label) in enumerate(zip(paths, self.labels, strict=True))
-        ]
-        split = stratified_split(list(map(printable, names)), self.labels.tolist(), test_share)
-        return replace(self, split=np.array(split, dtype=object))
+        rows = self.rows.with_split(test_share)
+        return self if rows is self.rows else replace(self, rows=rows)
 
     def join(self, manifest: Manifest) -> Self:
-        """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Manifest.join`."""
-        if self.paths is None or any(path is None for path in self.paths):
-            raise ChoqolateError("expected a table with a path in every row to join a manifest by, this one has not")
-        rows = Manifest(Path(), self.paths, self.labels, self.split, self.groups, self.classes).join(manifest)
-        return replace(self, labels=rows.labels, split=rows.split, groups=rows.groups, classes=rows.classes)
+        """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Rows.join`."""
+        return replace(self, rows=self.rows.join(manifest.rows))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -217,7 +203,7 @@ class ConceptScores:
         return len(self.scores)
 
     def __repr__(self) -> str:
-        found = [] if self.split is None else [name for name in SPLITS if (self.split == name).any()]
+        found = [name for name in SPLITS if self.rows.has_part(name)]
         split = f"split into {', '.join(found)}" if found else "no split"
         classes = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
         return f"ConceptScores({len(self):,} rows, {len(self.concepts):,} concepts, {classes}, {split})"
@@ -236,9 +222,3 @@ def _as_scores(value: Any) -> np.ndarray:
     if array.dtype in (np.float32, np.float64):
         return array
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-
-
-def _row_index(rows: Any) -> np.ndarray:
-    """Row numbers or a mask; an empty list is no rows."""
-    index = np.atleast_1d(np.asarray(rows))
-    return index if index.size else index.astype(np.intp)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +53,7 @@ def read(root: Path) -> Manifest:
         notes=tuple(notes),
     ).with_split()
     places = {name: folder.relative_to(root).as_posix() for name, folder in found.items()}
-    return replace(plain, paths=np.array([f"{places[folder]}/{name}" for _, folder, name in rows], dtype=object))
+    return plain.with_columns(paths=[f"{places[folder]}/{name}" for _, folder, name in rows])
 
 
 def _labelled(folder: Path) -> list[tuple[str, str]]:

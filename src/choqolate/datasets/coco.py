@@ -10,7 +10,8 @@ import numpy as np
 
 from choqolate._util.text import listed
 from choqolate.data.image_list import Columns, read_columns
-from choqolate.data.manifest import COLUMN_NAMES, Manifest
+from choqolate.data.manifest import Manifest
+from choqolate.data.rows import COLUMN_NAMES
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copies import folders_below, not_found
 from choqolate.datasets.walk import list_images

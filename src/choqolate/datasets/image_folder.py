@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from choqolate._util.text import printable
-from choqolate.data.manifest import SPLIT_NAMES, Manifest
+from choqolate.data.manifest import Manifest
+from choqolate.data.splits import SPLIT_NAMES
 from choqolate.datasets.walk import EMBEDDINGS, Found, find_images
 from choqolate.errors import ChoqolateError
 

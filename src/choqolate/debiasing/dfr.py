@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 
 from choqolate._util.checks import as_labels, check_number, check_seed
 from choqolate._util.text import listed
-from choqolate.analysis.evaluation import inputs
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.group_rows import balanced_rows, check_bottlenecks, grouped_parts
 from choqolate.errors import ChoqolateError
@@ -45,7 +44,7 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
         classes_, concepts_, node_attributions_: of the model.
         class_attributions_: V, the signed weights of the node values ``(C, N)``.
         class_intercepts_: d ``(C,)``.
-        provenance_: of the model; from :func:`dfr` with an entry ``"debiasing"``.
+        provenance_: of the model; from :func:`dfr` with ``debiasing``.
 
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
@@ -57,7 +56,6 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
     node_attributions_: np.ndarray
     class_attributions_: np.ndarray
     class_intercepts_: np.ndarray
-    provenance_: dict[str, Any]
 
     def __init__(
         self, model: ChoqolateClassifier, *, C: float = 1.0, n_draws: int = N_DRAWS, random_state: int = 0
@@ -92,7 +90,7 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
         self.node_attributions_ = self.model.node_attributions_
         self.class_attributions_ = V / spread
         self.class_intercepts_ = d - self.class_attributions_ @ centre
-        self.provenance_ = copy.deepcopy(self.model.provenance_)
+        self.provenance_ = self.model.provenance_
         if hasattr(self.model, "feature_names_in_"):
             self.feature_names_in_ = self.model.feature_names_in_
         return self
@@ -150,7 +148,7 @@ def dfr(
         random_state: seed of halves and draws, the same for all models.
 
     Returns:
-        One head for each model; ``provenance_["debiasing"]`` has C and says which rows were used.
+        One head for each model; ``provenance_.debiasing`` has C and says which rows were used.
 
     Raises:
         ChoqolateError: for models without nodes, and for a table without groups.
@@ -172,10 +170,10 @@ def dfr(
         C, worst = choose_strength((values - centre) / spread, rows.targets, rows.groups, strengths, rng)
         head = LinearHead(model, C=C, n_draws=n_draws, random_state=random_state)
         labels = model.classes_[rows.targets]
-        head.fit(inputs(model, rows.table), labels, names, reference=inputs(model, train.table))
+        head.fit(rows.table, labels, names, reference=train.table)
         fitted_on = "val rows" if on_val else "train rows"
         note = {"method": "DFR", "C": C, "worst_group": worst, "fitted_on": fitted_on, "rows": len(rows)}
-        head.provenance_["debiasing"] = note
+        head.provenance_ = replace(head.provenance_, debiasing=note)
         heads.append(head)
     return heads
 

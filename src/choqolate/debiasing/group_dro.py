@@ -93,20 +93,20 @@ def group_dro(
         batch_size: rows of all groups together.
 
     Returns:
-        Fitted copies; ``provenance_["debiasing"]`` has the chosen values and the rows that they were chosen on.
+        Fitted copies; ``provenance_.debiasing`` has the chosen values and the rows that they were chosen on.
 
     Raises:
         ChoqolateError: for models without nodes or not trained alike, and for a table without groups.
 
     >>> from choqolate.data.scores import ConceptScores
-    >>> from choqolate.analysis.evaluation import fit_scores
+    >>> from choqolate.estimators.table_training import fit_scores
     >>> rng = np.random.default_rng(0)
     >>> y, place = rng.integers(0, 2, (2, 200))
     >>> scores = rng.random((200, 3)) + np.stack([y, 1 - y, place], 1)
     >>> table = ConceptScores(scores, ["bill", "crest", "sea"], labels=y, groups=[f"{a}{b}" for a, b in zip(y, place)])
     >>> model = fit_scores(table, n_nodes=4, epochs=5)
     >>> again, = group_dro([model], table, learning_rates=[0.01], weight_decays=[0.1], steps=2)
-    >>> again.provenance_["debiasing"]["weight_decay"], (again.node_attributions_ == model.node_attributions_).all()
+    >>> again.provenance_.debiasing["weight_decay"], (again.node_attributions_ == model.node_attributions_).all()
     (0.1, np.True_)
     """
     models = _check_alike(check_bottlenecks(models))

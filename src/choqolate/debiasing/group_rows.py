@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from choqolate._util.text import listed
-from choqolate.analysis.evaluation import inputs
-from choqolate.data.manifest import stratified_split
+from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
+from choqolate.data.splits import stratified_split
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 
@@ -52,13 +52,7 @@ class GroupedRows:
         table = table.take([group is not None for group in table.groups.tolist()])
         if not len(table) or table.labels is None:
             raise ChoqolateError("expected rows that have a label and a group, this table has none")
-        index = {str(label): position for position, label in enumerate(classes.tolist())}
-        unknown = sorted(set(table.labels.tolist()) - set(index))
-        if unknown:
-            raise ChoqolateError(
-                f"expected labels among the model's classes {listed(list(index))}, the table has {listed(unknown)}"
-            )
-        targets = np.array([index[label] for label in table.labels.tolist()])
+        targets = class_places(table.labels, classes)
         names, groups = np.unique(np.asarray(table.groups, dtype=str), return_inverse=True)
         return cls(table, targets, groups, tuple(names.tolist()))
 
@@ -76,7 +70,7 @@ class GroupedRows:
 
     def node_values(self, models: Sequence[ChoqolateClassifier]) -> np.ndarray:
         """Node values of each model ``(R, n, N)``."""
-        return np.stack([np.asarray(model.transform(inputs(model, self.table))) for model in models])
+        return np.stack([np.asarray(model.transform(self.table)) for model in models])
 
     def hold_out(self, share: float = HELD_OUT) -> tuple[GroupedRows, GroupedRows]:
         """Two parts, always the same: rows to fit on, and a share of every group to choose on."""

@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from choqolate._util.checks import as_names, check_number, find_concepts
-from choqolate._util.text import printable
-from choqolate.analysis.evaluation import inputs, training_rows
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.scoring import concept_vectors, encode_prompts, score_vectors
 from choqolate.concepts.vocabulary import Vocabulary
-from choqolate.data.provenance import section, texts
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.notes import with_note
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_training import training_rows
 from choqolate.network.scaling import MinMax
 
 STRENGTH = 1000.0
@@ -210,10 +209,11 @@ def project_scores(
     vocabulary = scored if isinstance(scored, Vocabulary) else vocabulary_of(scored)
     vectors = project(concept_vectors(embeddings.folder, vocabulary, backbone), projection)
     table = score_vectors(embeddings, vocabulary, vectors)
-    note = {"projection": {"dimensions": len(projection), "kept": int(np.linalg.matrix_rank(projection))}}
+    note = {"dimensions": len(projection), "kept": int(np.linalg.matrix_rank(projection))}
     if isinstance(scored, Vocabulary):
-        return replace(table, provenance=table.provenance | note)
-    return replace(scored, scores=table.scores[_rows(scored, embeddings)], provenance=scored.provenance | note)
+        return replace(table, provenance=replace(table.provenance, projection=note))
+    provenance = replace(scored.provenance, projection=note)
+    return replace(scored, scores=table.scores[_rows(scored, embeddings)], provenance=provenance)
 
 
 def project(vectors: ArrayLike, projection: np.ndarray) -> np.ndarray:
@@ -241,7 +241,7 @@ def rescaled(model: ChoqolateClassifier, table: ConceptScores) -> ChoqolateClass
     """
     rows = training_rows(model, table)
     X = np.asarray(inputs(model, rows), dtype=np.float64)
-    note = {"method": "min-max range fitted again", "rows": len(rows), **section(table.provenance, "projection")}
+    note = {"method": "min-max range fitted again", "rows": len(rows), **(table.provenance.projection or {})}
     scaling, network = MinMax.fit(X), model.network_
     stand_in = X[0] - network.concept_means
     scaling = MinMax(
@@ -253,10 +253,10 @@ def rescaled(model: ChoqolateClassifier, table: ConceptScores) -> ChoqolateClass
 
 def vocabulary_of(table: ConceptScores) -> Vocabulary:
     """The concepts of a table with the synonyms and templates that they were scored with, where it knows them."""
-    said = section(table.provenance, "vocabulary")
-    known = set(table.concepts) <= set(texts(said, "concepts"))
-    whole = Vocabulary.from_dict(said) if known else Vocabulary(table.concepts)
-    return replace(part_of(whole, table.concepts), spurious=table.spurious)
+    record = table.provenance.vocabulary
+    known = set(table.concepts) <= set(record.concepts or ())
+    whole = Vocabulary.from_record(record, table.concepts) if known else Vocabulary(table.concepts)
+    return replace(whole, spurious=table.spurious)
 
 
 def part_of(vocabulary: Vocabulary, names: Sequence[str]) -> Vocabulary:
@@ -280,9 +280,7 @@ def _needed(embeddings: Embeddings | None) -> Embeddings:
 
 def _rows(table: ConceptScores, embeddings: Embeddings) -> list[int]:
     """Where the images of a table are among the embedded ones."""
-    paths = [None] * len(table) if table.paths is None else table.paths.tolist()
-    at = {printable(path): row for row, path in enumerate(embeddings.manifest.paths)}
-    found = [None if path is None else at.get(printable(path)) for path in paths]
+    found = table.rows.find_in(embeddings.manifest.rows)
     rows = [row for row in found if row is not None]
     if len(rows) < len(found):
         raise ChoqolateError(

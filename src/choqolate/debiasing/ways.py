@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from choqolate.analysis.evaluation import fit_scores_runs, inputs
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.data.scores import ConceptScores
@@ -20,6 +19,7 @@ from choqolate.debiasing.group_dro import group_dro
 from choqolate.debiasing.orthogonal import part_of, project_scores, rescaled, text_projection, vocabulary_of
 from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.explain.protocols import ConceptModel
 from choqolate.network.removal import MODES
 
@@ -132,7 +132,7 @@ def _remove(case: Case, *, mode: str, recalibrate: bool) -> Applied:
     train = case.table.part("train")
     with _no_news():
         models = [
-            model.remove_concepts(case.spurious, mode=mode, recalibrate=inputs(model, train) if recalibrate else None)
+            model.remove_concepts(case.spurious, mode=mode, recalibrate=train if recalibrate else None)
             for model in case.models
         ]
     return models, case.table

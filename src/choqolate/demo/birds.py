@@ -15,7 +15,7 @@ import numpy as np
 
 from choqolate._util.checks import check_number
 from choqolate._util.files import write_bytes
-from choqolate.analysis.evaluation import evaluate, fit_scores_runs
+from choqolate.analysis.evaluation import evaluate
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import embed
@@ -29,6 +29,7 @@ from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
 from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.experiments.engine.methods import RATES, TEMPERATURES
 from choqolate.experiments.engine.tuning import least_accuracy, mean_accuracy
 from choqolate.explain.protocols import ConceptModel

@@ -12,7 +12,7 @@ import torch
 
 import choqolate
 from choqolate._util.files import write_bytes
-from choqolate.data.manifest import SPLITS
+from choqolate.data.splits import SPLITS
 from choqolate.datasets.birds import GROUPS, N_IMAGES
 from choqolate.demo.birds import FEW, N_RUNS, BirdsDemo, Choice
 from choqolate.demo.contact_sheet import contact_sheet
@@ -220,13 +220,13 @@ def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str
 
 
 def _provenance(demo: BirdsDemo) -> list[tuple[str, str]]:
-    backbone = demo.table.provenance.get("backbone") or {}
+    backbone = demo.table.provenance.backbone
     parameters = demo.model.get_params()
     n_runs = len(demo.ours.runs)
     return [
         ("choqolate", choqolate.__version__),
-        ("encoder", str(backbone.get("name", "not known"))),
-        ("its identity", str(backbone.get("identity", "not known"))),
+        ("encoder", backbone.name or "not known"),
+        ("its identity", backbone.identity or "not known"),
         ("images", count(len(demo.rows))),
         ("concepts", f"{count(len(demo.table.concepts))}, {count(len(demo.table.spurious))} of them spurious"),
         ("seeds", "0" if n_runs == 1 else f"0 to {n_runs - 1}"),

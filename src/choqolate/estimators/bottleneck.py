@@ -16,6 +16,7 @@ from torch import Tensor
 from choqolate._util.checks import check_choice, check_classes, check_number, find_concepts, warn_constant
 from choqolate._util.device import pick_device
 from choqolate._util.text import listed
+from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import ConceptEstimator, fit_scaling
 from choqolate.estimators.descent import Descent
@@ -51,7 +52,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``.
         removed_: names of the concepts frozen since training.
         concept_means_: training means of the scaled scores ``(M,)``.
-        provenance_: where the training scores came from; empty after ``fit``.
+        provenance_: where the training scores came from; nothing is known of it after ``fit``.
     """
 
     penalty: float = 0.0  # methods that have one take it as a parameter
@@ -64,7 +65,6 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     n_parameters_: int
     history_: dict[str, np.ndarray]
     removed_: tuple[str, ...]
-    provenance_: dict[str, Any]
 
     def __init__(
         self,
@@ -308,4 +308,4 @@ def train_together(runs: Sequence[Bottleneck], X: np.ndarray, targets: np.ndarra
             delattr(run, stale)
         for name, value in (seen | fitted).items():
             setattr(run, name, value)
-        run.removed_, run.provenance_ = (), {}
+        run.removed_, run.provenance_ = (), Provenance()

@@ -17,6 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from choqolate._util.checks import check_choice, check_number, find_concepts
+from choqolate.data.provenance import Provenance
+from choqolate.data.rows import class_places
+from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.concept_estimator import ConceptEstimator
 from choqolate.estimators.side_by_side import DTYPES, Run, Trained, prepare_training, train_side_by_side
@@ -70,8 +73,8 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         class_shift_: what recalibration adds to the class scores ``(C,)``.
         concept_means_: training means of the scaled scores ``(M,)``.
         label_shares_: share of each class among the training labels ``(C,)``.
-        provenance_: where the training scores came from, as JSON has it (backbone, vocabulary, data); empty after
-            ``fit``, saved with the model.
+        provenance_: where the training scores came from, a :class:`~choqolate.data.provenance.Provenance`; nothing is
+            known of it after ``fit``. It is saved with the model.
 
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
@@ -159,7 +162,7 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
     def _keep(self, trained: Trained) -> None:
         """Take over what one run gave."""
         self.network_, self.history_ = trained
-        self.provenance_: dict[str, Any] = {}
+        self.provenance_ = Provenance()
 
     # ------------------------------------------------------------------ prediction
 
@@ -331,13 +334,13 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         other.network_ = network
         return other
 
-    def removal_impact(self, X: Any, y: Any, groups: Any = None, *, mode: str = "rescale") -> pd.DataFrame:
+    def removal_impact(self, X: Any, y: Any = None, groups: Any = None, *, mode: str = "rescale") -> pd.DataFrame:
         """The exact effect of removing each concept alone, all concepts in one pass.
 
         Args:
             X: raw concept scores ``(n, M)``.
-            y: labels ``(n,)``.
-            groups: group of each row ``(n,)``, for the worst group's accuracy.
+            y: labels ``(n,)``; by default those of ``X``, if it is a :class:`~choqolate.ConceptScores`.
+            groups: group of each row ``(n,)``, for the worst group's accuracy; by default those of ``X`` too.
             mode: as in :meth:`remove_concepts`.
 
         Returns:
@@ -352,6 +355,9 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         """
         check_choice("mode", mode, MODES)
         z = self.scale(X)
+        if isinstance(X, ConceptScores):
+            y = self.classes_[class_places(X.labels, self.classes_)] if y is None and X.labels is not None else y
+            groups = X.groups if groups is None else groups
         return removal_impact(self.network_, z, y, groups, mode=mode)
 
     def save(self, path: str | PathLike[str]) -> None:

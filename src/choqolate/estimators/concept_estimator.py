@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed
+from choqolate.data.provenance import Provenance
+from choqolate.data.rows import class_index
+from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.table_inputs import inputs
 from choqolate.explain.node_names import name_nodes
 from choqolate.network.scaling import MinMax
 
@@ -23,6 +27,7 @@ class ConceptEstimator:
         concepts_: names of the M concepts; of the columns if ``X`` had some, else x0, x1, ...
         classes_: the class labels ``(C,)``.
         scaling_: range of the training scores.
+        provenance_: where the training scores came from; nothing is known of it after ``fit`` alone.
     """
 
     concepts_: Any  # list[str]; of a subclass an attribute or a property, as are the next two
@@ -46,9 +51,19 @@ class ConceptEstimator:
         predicted: np.ndarray = self.classes_[scores.argmax(axis=1)]
         return predicted
 
+    @property
+    def provenance_(self) -> Provenance:
+        """Where the training scores came from: backbone, vocabulary, rows, versions."""
+        return Provenance.of(self.__dict__.get("_provenance"))
+
+    @provenance_.setter
+    def provenance_(self, said: Provenance | Mapping[str, Any] | None) -> None:
+        self._provenance = Provenance.of(said)
+
     def scale(self, X: Any) -> np.ndarray:
         """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""
         check_is_fitted(self)
+        X = inputs(self, X) if isinstance(X, ConceptScores) else X
         check_columns(X)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, self.concepts_)
@@ -77,7 +92,7 @@ class ConceptEstimator:
         """A name for each node, from the concepts that lead it; without nodes, the classes."""
         check_is_fitted(self)
         if self.n_nodes is None:
-            return tuple(str(label) for label in self.classes_.tolist())
+            return tuple(class_index(self.classes_))
         return name_nodes(self.node_attributions_, self.input_names_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -101,6 +116,7 @@ class ConceptEstimator:
 
     def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Scores ``(n, M)`` in float64 and labels to train on, and the names of the concepts."""
+        X = X.frame if isinstance(X, ConceptScores) else X
         check_columns(X)
         columns = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)

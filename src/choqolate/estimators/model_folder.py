@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from choqolate._util.checks import check_unique
 from choqolate._util.files import check_parent, sync_folder, write_bytes
 from choqolate._util.text import listed
+from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
@@ -133,7 +134,7 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
             "final_loss": float(history["loss"][-1]),
             "final_accuracy": float(history["accuracy"][-1]),
         },
-        "provenance": _provenance(getattr(classifier, "provenance_", None) or {}),
+        "provenance": _as_json(classifier.provenance_),
     }
 
 
@@ -246,14 +247,19 @@ def _names(concepts: Any) -> list[str]:
     return concepts
 
 
-def _provenance(provenance: Any) -> dict[str, Any]:
-    if not isinstance(provenance, dict):
-        raise ChoqolateError(f"expected provenance to be a dictionary, found {type(provenance).__name__}")
+def _provenance(said: Any) -> Provenance:
+    if said is None:
+        raise ChoqolateError("expected provenance to be a dictionary, found null")
+    return Provenance.of(said)
+
+
+def _as_json(provenance: Provenance) -> dict[str, Any]:
+    said = provenance.as_dict()
     try:
-        json.dumps(provenance, allow_nan=False)
+        json.dumps(said, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ChoqolateError(f"expected provenance to hold what JSON can write: {error}") from error
-    return provenance
+    return said
 
 
 def _class_labels(labels: Any, dtype: Any) -> np.ndarray:

@@ -23,7 +23,7 @@ class ConceptModel(Protocol):
     concepts_: Any  # list[str]
     node_attributions_: Any  # np.ndarray
     class_attributions_: Any  # np.ndarray
-    provenance_: dict[str, Any]
+    provenance_: Any  # Provenance
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels ``(n,)`` of raw scores ``X (n, M)``."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
 from choqolate._util.checks import check_number, find_concepts
-from choqolate.data.provenance import section, texts
+from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
 from choqolate.explain.node_names import name_nodes
@@ -147,12 +147,12 @@ def explain_model(
     check_is_fitted(model)
     check_number("most", most, minimum=0, whole=True)
     concepts = tuple(getattr(model, "input_names_", model.concepts_))
-    classes = tuple(str(label) for label in model.classes_.tolist())
+    classes = tuple(class_index(model.classes_))
     one_layer = getattr(model, "n_nodes", 0) is None
     attributions = model.node_attributions_
     nodes = classes if one_layer else name_nodes(attributions, concepts)
     if spurious is None:
-        known = set(texts(section(model.provenance_, "vocabulary"), "spurious"))
+        known = set(model.provenance_.vocabulary.spurious or ())
     else:
         named = [spurious] if isinstance(spurious, str) else list(spurious)
         known = {model.concepts_[j] for j in find_concepts(named, model.concepts_)} if named else set()

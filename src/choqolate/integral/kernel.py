@@ -14,14 +14,14 @@ of several tiles can run side by side.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from choqolate.integral.kept_tensors import kept, workspace
 
 # Features held at a time: a CPU's should stay in its cache, a GPU wants large launches.
 _CPU_WORKSPACE = 1 << 20
@@ -179,8 +179,7 @@ def _moebius_block(w: Tensor, block: _Block, linear: Tensor) -> Tensor:
     return pairs
 
 
-@lru_cache(maxsize=128)
-@torch.inference_mode(False)  # what is kept must serve training as well
+@kept(maxsize=128)
 def _upper_triangle(size: int, device: torch.device) -> Tensor:
     return torch.ones(size, size, dtype=torch.bool, device=device).triu()
 
@@ -192,7 +191,7 @@ class _Features:
         self.blocks = _blocks(chunk)
         n_tiles, n_inputs, tile = chunk.shape
         largest = max(block.rows * (n_inputs - block.start) for block in self.blocks)
-        self.workspace = _workspace(n_tiles * largest * tile, chunk)
+        self.workspace = workspace(n_tiles * largest * tile, chunk)
 
     def of(self, chunk: Tensor, block: _Block) -> Tensor:
         """``(tiles, rows * columns, tile)``, valid until the next call."""
@@ -201,22 +200,6 @@ class _Features:
         features = self.workspace[: n_tiles * rows * columns * tile].view(n_tiles, rows, columns, tile)
         torch.minimum(chunk[:, start:stop, None], chunk[:, None, start:], out=features)
         return features.view(n_tiles, rows * columns, tile)
-
-
-_kept = threading.local()
-
-
-def _workspace(size: int, like: Tensor) -> Tensor:
-    """A flat buffer, on a CPU kept for the next time: fresh pages from the system cost as much as filling them."""
-    if like.is_cuda:
-        return like.new_empty(size)
-    buffers = _kept.__dict__
-    name = str(like.dtype)
-    if name not in buffers or len(buffers[name]) < size:
-        with torch.inference_mode(False):
-            buffers[name] = torch.empty(size, dtype=like.dtype)
-    buffer: Tensor = buffers[name]
-    return buffer
 
 
 def _blocks(chunk: Tensor) -> list[_Block]:

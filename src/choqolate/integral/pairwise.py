@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity, mass_of_touched, pair_indices
+from choqolate.integral.kept_tensors import kept
 from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
 
 _DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -126,8 +126,7 @@ class PairwiseCapacity(Capacity):
         return PairwiseCapacity(self.w[nodes], self.free)
 
 
-@lru_cache(maxsize=8)
-@torch.inference_mode(False)  # what is kept must serve training as well
+@kept(maxsize=8)
 def _cell_of_weight(n_inputs: int) -> Tensor:
     """For each cell of the flattened matrix, the index of its weight in (a, b, c)."""
     j, l = pair_indices(n_inputs)
@@ -139,8 +138,7 @@ def _cell_of_weight(n_inputs: int) -> Tensor:
     return cells.flatten()
 
 
-@lru_cache(maxsize=8)
-@torch.inference_mode(False)
+@kept(maxsize=8)
 def _all_differences(n_inputs: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """The map from u to all u_j - u_l, ``(M, M^2)``, and the sign / 2 of |u_j - u_l| in each cell of w."""
     identity = torch.eye(n_inputs, dtype=dtype, device=device)

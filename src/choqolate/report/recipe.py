@@ -6,11 +6,10 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import choqolate
 from choqolate._util.text import listed
-from choqolate.data.provenance import section, texts
+from choqolate.data.provenance import BackboneRecord, VocabularyRecord
 from choqolate.datasets import DATASETS
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight
@@ -34,20 +33,20 @@ _NOT_PART_OF_IT = ("device", "verbose", "track")  # they change where and how, n
 
 def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
     """Terms and what is known of them: encoder, prompts, data, hyperparameters, seed, versions."""
-    backbone, vocabulary, data = (section(model.provenance_, name) for name in ("backbone", "vocabulary", "data"))
+    known = model.provenance_
+    backbone, vocabulary, data = known.backbone, known.vocabulary, known.data
     parameters = model.get_params()
     names = [name for name in parameters if name not in (*_NOT_PART_OF_IT, "random_state")]
-    history, left_out = model.history_, texts(data, "left_out")
-    versions = section(model.provenance_, "versions")
-    known = [
+    history, left_out, versions = model.history_, data.left_out or (), known.versions or {}
+    terms = [
         ("encoder", _backbone_name(backbone)),
-        ("its identity", backbone.get("identity")),
+        ("its identity", backbone.identity),
         ("prompts", _prompts(vocabulary)),
         ("concepts", f"{len(model.concepts_):,}{_marked(vocabulary)}"),
-        ("source of the images", model.provenance_.get("source")),
-        ("training rows", f"{data['rows']:,}" if isinstance(data.get("rows"), int) else None),
-        ("their split", data.get("split")),
-        ("fingerprint of the scores", data.get("fingerprint")),
+        ("source of the images", known.source),
+        ("training rows", f"{data.rows:,}" if data.rows is not None else None),
+        ("their split", data.split),
+        ("fingerprint of the scores", data.fingerprint),
         ("left out of training", listed(left_out, 20) if left_out else None),
         ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
         ("seed", parameters["random_state"]),
@@ -55,39 +54,37 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("this page made with", f"choqolate {choqolate.__version__}"),
     ]
-    return [(name, str(text)) for name, text in known if text is not None]
+    return [(name, str(text)) for name, text in terms if text is not None]
 
 
-def _backbone_name(backbone: dict[str, Any]) -> str | None:
+def _backbone_name(backbone: BackboneRecord) -> str | None:
     """What the encoder is called; of a folder on somebody's machine the last part."""
-    name = backbone.get("name")
-    if not isinstance(name, str):
-        return None
-    return Path(name).name if os.path.isabs(name) else name
+    name = backbone.name
+    return Path(name).name if name is not None and os.path.isabs(name) else name
 
 
-def _prompts(vocabulary: dict[str, Any]) -> str | None:
-    templates = texts(vocabulary, "templates")
-    return "the word itself" if templates == ["{}"] else listed(templates, 10) if templates else None
+def _prompts(vocabulary: VocabularyRecord) -> str | None:
+    templates = vocabulary.templates
+    return "the word itself" if templates == ("{}",) else listed(templates, 10) if templates else None
 
 
-def _marked(vocabulary: dict[str, Any]) -> str:
-    spurious = texts(vocabulary, "spurious")
+def _marked(vocabulary: VocabularyRecord) -> str:
+    spurious = vocabulary.spurious
     return f", {len(spurious):,} of them marked as spurious" if spurious else ""
 
 
 def words(model: ChoqolateClassifier) -> dict[str, list[str]]:
     """The vocabulary as files of words have it, by name of the file: a concept a line, its synonyms after ``|``."""
-    vocabulary = section(model.provenance_, "vocabulary")
-    synonyms, marked = section(vocabulary, "synonyms"), set(texts(vocabulary, "spurious"))
+    vocabulary = model.provenance_.vocabulary
+    synonyms, marked = vocabulary.synonyms or {}, set(vocabulary.spurious or ())
     files: dict[str, list[str]] = {"words.txt": [], "spurious.txt": []}
     for name in dict.fromkeys([*model.concepts_, *_left_out(model)]):
-        files["spurious.txt" if name in marked else "words.txt"].append(" | ".join([name, *texts(synonyms, name)]))
+        files["spurious.txt" if name in marked else "words.txt"].append(" | ".join([name, *synonyms.get(name, ())]))
     return {file: lines for file, lines in files.items() if lines}
 
 
 def _left_out(model: ChoqolateClassifier) -> list[str]:
-    return texts(section(model.provenance_, "data"), "left_out")
+    return list(model.provenance_.data.left_out or ())
 
 
 def commands(model: ChoqolateClassifier) -> list[str]:
@@ -128,14 +125,14 @@ def _command(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> lis
 
 def _score(model: ChoqolateClassifier) -> list[str]:
     """How the scores were made, if that is known."""
-    vocabulary, name = section(model.provenance_, "vocabulary"), _backbone_name(section(model.provenance_, "backbone"))
+    known = model.provenance_
+    name = _backbone_name(known.backbone)
     if name is None:
         return []
     command = ["choqolate", "score", "IMAGES/", "--concepts", "words.txt", "--backbone", name]
     command += ["--spurious", "spurious.txt"] if "spurious.txt" in words(model) else []
-    source = model.provenance_.get("source")
-    command += ["--dataset", source] if isinstance(source, str) and source in DATASETS else []
-    for template in texts(vocabulary, "templates"):
+    command += ["--dataset", known.source] if known.source in DATASETS else []
+    for template in known.vocabulary.templates or ():
         command += [] if template == "{}" else ["--template", template]
     return [shlex.join([*command, "-o", "scores.parquet"])]
 
@@ -151,7 +148,7 @@ def _fit(model: ChoqolateClassifier) -> str:
     if unknown_seed:
         changed.pop("random_state", None)
     left_out = _left_out(model)
-    if not section(model.provenance_, "data"):
+    if model.provenance_.data.fingerprint is None:
         given = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"# in Python, on the X and y of the training: cq.ChoqolateClassifier({given}).fit(X, y).save('model')"
     if any(name not in _OPTIONS for name in changed) or isinstance(changed.get("class_weight"), dict):

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.progress import item_bar
-from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, inputs, spurious_concepts, training_rows
+from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, spurious_concepts
 from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
 from choqolate.concepts.new_images import find_images
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_training import training_rows
 from choqolate.explain import ModelExplanation, explain_local_change, explain_model
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 from choqolate.report.image_cards import choose, example, in_turn, set_scale, waterfalls_of

@@ -15,7 +15,8 @@ import numpy as np
 from choqolate._util.checks import check_choice, check_number
 from choqolate._util.files import check_parent, replacing_folder, write_bytes
 from choqolate.data.image_list import read_columns, read_csv
-from choqolate.data.manifest import SPLITS, Manifest
+from choqolate.data.manifest import Manifest
+from choqolate.data.splits import SPLITS
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sample_scenes
 from choqolate.datasets.copies import find_copy
@@ -97,7 +98,7 @@ def read(root: Path) -> Manifest:
         root: the folder with birds.csv, or the one that it lies in.
     """
     folder = find_copy(BIRDS, root, [INDEX], lambda place, name: (place / name).is_file())
-    return replace(read_csv(folder / INDEX), source=BIRDS.name, classes=CLASSES)
+    return replace(read_csv(folder / INDEX), source=BIRDS.name).with_columns(classes=CLASSES)
 
 
 def read_truth(root: str | os.PathLike[str]) -> dict[str, np.ndarray]:

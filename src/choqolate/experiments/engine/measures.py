@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from choqolate import metrics
-from choqolate.analysis.evaluation import evaluate, inputs
+from choqolate.analysis.evaluation import evaluate
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.tables import Column
 from choqolate.explain.protocols import ConceptModel
 from choqolate.network.scaling import MinMax

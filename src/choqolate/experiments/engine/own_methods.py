@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from choqolate._util.text import listed
+from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain.protocols import ConceptModel
@@ -57,7 +58,7 @@ class OwnModel(BaseEstimator):
         self._name, self._model = name, model
         self.concepts_ = list(rows.concepts)
         self.classes_ = np.unique(np.asarray(rows.labels, dtype=str))
-        self.provenance_: dict[str, Any] = {}
+        self.provenance_ = Provenance()
         given = getattr(self, "node_attributions_", None)
         self.node_attributions_ = _matrix(
             given, (None, len(self.concepts_)), f"{name} to have node_attributions_ of shape (nodes, {{}}) after fit"

@@ -103,7 +103,7 @@ def first_classes(table: ConceptScores, n_classes: int) -> ConceptScores:
         raise ChoqolateError(f"Expected at least {n_classes} classes, but the table has {len(table.classes)}.")
     assert table.labels is not None
     rows = [label in set(kept) for label in table.labels.tolist()]
-    return replace(replace(table, classes=()).take(rows), classes=kept)
+    return table.with_columns(classes=()).take(rows).with_columns(classes=kept)
 
 
 def table_source(
@@ -126,7 +126,11 @@ def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True
     """The embedded data set: drawn, encoded and scored, once for each folder and number of images."""
     place = folder / "birds"
     words = Vocabulary.parse(BIRDS.core, BIRDS.spurious)
-    wanted = {"images": n_images, "backbone": load_backbone("mini").identity, "words": _hash(words.as_dict())}
+    wanted = {
+        "images": n_images,
+        "backbone": load_backbone("mini").identity,
+        "words": _hash(words.as_record().as_dict()),
+    }
 
     def make() -> ConceptScores:
         rows = render_birds(place / "images", n_images, verbose=verbose)
@@ -155,7 +159,7 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
     words = Vocabulary.parse(dataset.core, dataset.spurious)
     parts = (rows.paths, rows.labels, rows.split, rows.groups)
     known = _hash([*(None if part is None else part.tolist() for part in parts), rows.classes])
-    wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_dict())}
+    wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_record().as_dict())}
 
     def make() -> ConceptScores:
         encoder = load_backbone(backbone or DEFAULT_BACKBONE)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from choqolate.analysis.evaluation import fit_scores_runs, package_versions
 from choqolate.concepts.embedding import Embeddings
 from choqolate.debiasing.ways import DEBIASING, Case, missing
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
+from choqolate.estimators.table_training import fit_scores_runs, package_versions
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.measures import Metrics, measuring
 from choqolate.experiments.engine.methods import Method, Parameters, find_method
@@ -79,7 +79,7 @@ def _vectors(source: Source, way: str) -> Config:
     """What projections depend on: whose vectors they are, and what spurious words are paired with."""
     if not DEBIASING[way].needs.embeddings or source.embeddings is None:
         return {}
-    encoder = Embeddings.load(source.embeddings).folder.backbone["identity"]
+    encoder = Embeddings.load(source.embeddings).folder.backbone.identity
     return {"encoder": encoder, "subjects": list(source.subjects)}
 
 
@@ -179,7 +179,7 @@ def _debias(source: Source, settings: Sequence[RunSetting], seeds: Sequence[int]
             found.append(str(error))
             continue
         measure = measuring(table, information=False)
-        found.append([_Measured(measure(model), model.provenance_.get("debiasing", {})) for model in models])
+        found.append([_Measured(measure(model), model.provenance_.debiasing or {}) for model in models])
     return found
 
 

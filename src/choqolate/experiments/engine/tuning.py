@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from choqolate import metrics
 from choqolate._util.checks import check_choice
-from choqolate.analysis.evaluation import inputs
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.methods import Method, Parameters
 from choqolate.explain.protocols import ConceptModel
 
@@ -86,9 +86,9 @@ def is_tuned(method: Method, rule: str) -> bool:
 def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores]:
     """Rows to train on and rows to choose on: the table's own, or a fifth of those for training."""
     train = table.part("train")
-    if table.split is not None and (table.split == "val").any():
+    if table.rows.has_part("val"):
         return train, table.part("val")
-    parts = replace(train, split=None).with_split(_HELD_OUT)
+    parts = train.with_columns(split=None).with_split(_HELD_OUT)
     return parts.part("train"), parts.part("test")
 
 

@@ -1,0 +1,144 @@
+"""Training on tables of concept scores: which rows are for training, and what a model remembers of them."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from choqolate._util.checks import find_concepts
+from choqolate.data.provenance import Provenance, TrainingRecord
+from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.runs import fit_runs
+from choqolate.explain.protocols import ConceptModel
+
+_SAMPLE = 64  # training rows that a model recognises
+
+
+def fit_scores(
+    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+) -> ChoqolateClassifier:
+    """Train on the rows for training, and note in ``provenance_`` where they come from.
+
+    A table without a split is split by :meth:`ConceptScores.with_split`, always in the same way, so that
+    :func:`~choqolate.evaluate` finds the rows that were not trained on.
+
+    Args:
+        table: scores with labels, or the file of them.
+        leave_out: concepts to train without.
+        **parameters: of :class:`ChoqolateClassifier`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.array(["cat", "dog"] * 50)
+    >>> scores = rng.random((100, 3)) + (labels == "cat")[:, None] * [1, -1, 0]
+    >>> table = ConceptScores(scores, ["whiskers", "collar", "grass"], labels=labels)
+    >>> model = fit_scores(table, n_nodes=4, epochs=20)
+    >>> model.provenance_.data.split, model.provenance_.data.rows
+    ('made', 70)
+    """
+    rows, provenance = _training_part(table, leave_out)
+    model = ChoqolateClassifier(**parameters).fit(rows, rows.labels)
+    model.provenance_ = provenance
+    return model
+
+
+def fit_scores_runs(
+    table: ConceptScores | str | PathLike[str],
+    seeds: Iterable[int],
+    *,
+    leave_out: Iterable[str] = (),
+    **parameters: Any,
+) -> list[ChoqolateClassifier]:
+    """What :func:`fit_scores` does, once for each seed, side by side; parameters are those of :func:`fit_runs`."""
+    rows, provenance = _training_part(table, leave_out)
+    runs = fit_runs(rows, rows.labels, seeds, **parameters)
+    for run in runs:
+        run.provenance_ = provenance
+    return runs
+
+
+def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
+    """The rows of a table for training if it has some, else all. Labels are not needed."""
+    if table.split is None and was_split_for(model, table):
+        table = table.with_split()
+    return table.part("train") if table.rows.has_part("train") else table
+
+
+def was_split_for(model: ConceptModel, table: ConceptScores) -> bool:
+    """Whether the model was trained on this table, with a split made for it."""
+    data = model.provenance_.data
+    return data.split == "made" and data.fingerprint == table.fingerprint
+
+
+def n_sampled_rows(model: ConceptModel, rows: ConceptScores) -> int:
+    """How many of the training rows that the model remembers are among the rows of a table."""
+    sample = model.provenance_.data.sample or ()
+    return len(set(sample) & set(_row_keys(rows.select(model.concepts_)))) if sample else 0
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of what a model is trained with."""
+    from choqolate import __version__
+
+    packages = {"choqolate": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
+    return packages | {"Python": platform.python_version()}
+
+
+def _training_part(
+    table: ConceptScores | str | PathLike[str], leave_out: Iterable[str]
+) -> tuple[ConceptScores, Provenance]:
+    """The rows and concepts to train on, and where they come from."""
+    if isinstance(table, str | PathLike):
+        table = ConceptScores.load(Path(table))
+    if not len(table):
+        raise ChoqolateError("expected rows to train on, the table is empty")
+    left_out = tuple(dict.fromkeys(leave_out))
+    unlabelled = len(table) - int(table.rows.labelled().sum())
+    if unlabelled:
+        message = f"{unlabelled:,} of {len(table):,} rows have no label: left out"
+        warnings.warn(message, ChoqolateWarning, stacklevel=3)
+    rows = table.with_split().part("train").labelled()
+    if left_out:
+        find_concepts(left_out, table.concepts, known="this table has")
+        kept = [name for name in table.concepts if name not in left_out]
+        if not kept:
+            raise ChoqolateError("expected concepts to train on, all of them are left out")
+        rows = rows.select(kept)
+    return rows, _provenance(table, rows, left_out)
+
+
+def _provenance(table: ConceptScores, rows: ConceptScores, left_out: tuple[str, ...]) -> Provenance:
+    known = table.provenance
+    data = TrainingRecord(
+        fingerprint=table.fingerprint,
+        split="made" if table.split is None else "given",
+        rows=len(rows),
+        sample=tuple(_row_keys(rows.take(_spread(len(rows), _SAMPLE)))),
+        left_out=left_out or None,
+        other=known.data.other,
+    )
+    vocabulary = replace(known.vocabulary, spurious=rows.spurious) if rows.spurious else known.vocabulary
+    # where the images were is of the table, and nobody else's business
+    return replace(known, root=None, versions=package_versions(), data=data, vocabulary=vocabulary)
+
+
+def _row_keys(rows: ConceptScores) -> list[str]:
+    """A short hash of each row's scores, whatever the order of the concepts and the precision of the file."""
+    order = sorted(range(len(rows.concepts)), key=lambda j: rows.concepts[j])
+    scores = np.ascontiguousarray(rows.scores[:, order], dtype=np.float32)
+    return [hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in scores]
+
+
+def _spread(n_rows: int, most: int) -> np.ndarray:
+    """Indices of at most so many rows, evenly spread."""
+    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(int))

@@ -1,0 +1,57 @@
+"""Tensors that are kept between calls, and never while a graph is traced.
+
+Under ``torch.export``, ``torch.compile`` or a fake-tensor mode, tensors are symbols without numbers. One of these kept
+for an eager call would give wrong numbers without an error, and a kept real one does not belong in a graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_buffers = threading.local()
+
+
+def is_tracing() -> bool:
+    """Whether tensors made now may be symbols of a graph."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return True
+    return type(torch.empty(0)) is not Tensor  # a dispatch mode, such as that of fake tensors, makes others
+
+
+def kept(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Remember the results of a function that makes tensors from plain arguments, except while tracing."""
+
+    def decorate(make: Callable[P, R]) -> Callable[P, R]:
+        @lru_cache(maxsize)
+        @torch.inference_mode(False)  # what is kept must serve training as well
+        def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
+            return make(*args, **kwargs)
+
+        @wraps(make)
+        def get(*args: P.args, **kwargs: P.kwargs) -> R:
+            return make(*args, **kwargs) if is_tracing() else remembered(*args, **kwargs)  # type: ignore[arg-type]
+
+        return get
+
+    return decorate
+
+
+def workspace(size: int, like: Tensor) -> Tensor:
+    """A flat buffer, on a CPU kept for the next time: fresh pages from the system cost as much as filling them."""
+    if like.is_cuda or is_tracing():
+        return like.new_empty(size)
+    buffers, name = _buffers.__dict__, str(like.dtype)
+    if name not in buffers or len(buffers[name]) < size:
+        with torch.inference_mode(False):
+            buffers[name] = torch.empty(size, dtype=like.dtype)
+    buffer: Tensor = buffers[name]
+    return buffer
