@@ -199,7 +199,8 @@ def reweighted_accuracy(y_true: Labels, y_pred: Labels, groups: Labels, train_gr
     absent = ", ".join(repr(group) for group in sizes if group not in by_group)
     if absent:
         raise ChoqolateError(f"groups: expected every training group, got no {absent}; leave it out of train_groups.")
-    return math.fsum(size * by_group[group] for group, size in sizes.items()) / sum(sizes.values())
+    known = [group for group in by_group if group in sizes]
+    return float(np.average([by_group[group] for group in known], weights=[sizes[group] for group in known]))
 
 
 def hsic(A: ArrayLike, B: ArrayLike, kernel: Literal["linear", "rbf"] = "linear", normalised: bool = True) -> float:

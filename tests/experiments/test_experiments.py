@@ -10,17 +10,19 @@ import pandas as pd
 import pytest
 
 from choqolate import ChoqolateError, ConceptScores
-from choqolate.experiments import EXPERIMENTS, Settings, find_experiment, reproduce
+from choqolate.debiasing.ways import DEBIASING
+from choqolate.experiments import EXPERIMENTS, Options, find_experiment, reproduce
+from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.reproduction import check_folder
 from choqolate.experiments.engine.sources import birds_source, first_classes, paper_sources, table_source
-from choqolate.experiments.engine.tasks import Training
+from choqolate.experiments.engine.tasks import Asked
 from choqolate.experiments.paper import published as paper
 from choqolate.experiments.paper.components import parameters
 from tests.cli.test_data_commands import choqolate, put
 from tests.small_tables import CONCEPTS, bird_scores
 from tests.tiny import write_clip
 
-SHORT = Settings(parameters={"n_nodes": 8, "epochs": 3}, quick=True)
+SHORT = Options(parameters={"n_nodes": 8, "epochs": 3}, quick=True)
 
 
 def bird_table(n_rows: int = 240, **changes) -> ConceptScores:
@@ -54,7 +56,7 @@ def birds(folder):
 @pytest.fixture(scope="module")
 def done(birds, folder):
     found = reproduce(
-        list(EXPERIMENTS.values()), {"birds": birds}, folder, seeds=2, settings=SHORT, processes=1, verbose=False
+        list(EXPERIMENTS.values()), {"birds": birds}, folder, seeds=2, options=SHORT, processes=1, verbose=False
     )
     return {one.experiment.name: one for one in found}
 
@@ -114,7 +116,7 @@ def test_a_second_time_nothing_is_trained(done, birds, folder):
         {"birds": birds},
         folder,
         seeds=2,
-        settings=SHORT,
+        options=SHORT,
         tell=told.append,
     )
     assert (folder / "results.jsonl").read_bytes() == before
@@ -170,7 +172,7 @@ def test_subsets_are_the_first_classes_of_the_data_set(tmp_path):
     source = replace(table_source(tmp_path / "cub.parquet"), n_classes=5)
     assert source.load().classes == table.classes[:5]
     assert source.config()["n_classes"] == 5
-    with pytest.raises(ChoqolateError, match="expected at least 9 classes, the table has 6"):
+    with pytest.raises(ChoqolateError, match="Expected at least 9 classes, but the table has 6"):
         first_classes(table, 9)
 
 
@@ -211,7 +213,7 @@ def test_scores_under_the_root_stand_beside_the_papers_numbers_and_what_is_missi
     assert said.code == 0, said.err
     assert "CUB-200-2011" in said.out
     for name in ("cats-dogs-cars", "monumai", "coco"):
-        assert f"accuracy not on {name}: expected" in said.err
+        assert f"accuracy not on {name}: expected" in said.err.lower()
     sources, absent = paper_sources(["cub", "coco"], tmp_path, tmp_path / "out")
     assert list(sources) == ["cub"]
     assert list(absent) == ["coco"]
@@ -268,12 +270,15 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "nowhere.parquet"], "nowhere.parquet"),
-        (["compare", "--method", "pcbn"], "did you mean 'pcbm'?"),
-        (["reproduce", "acuracy"], "did you mean 'accuracy'?"),
-        (["reproduce", "--root", "nowhere"], "there is no folder nowhere"),
-        (["reproduce", "--root", ".", "--data", "birds"], "expected one of --root, --scores and --data, got two"),
-        (["debias", "--embeddings", "."], "birds have their own"),
+        (["compare", "nowhere.parquet"], "Expected a score table, but nowhere.parquet does not exist."),
+        (["compare", "--method", "pcbn"], "Did you mean 'pcbm'?"),
+        (["reproduce", "acuracy"], "Did you mean 'accuracy'?"),
+        (["reproduce", "--root", "nowhere"], "Expected a folder with the data sets, but nowhere does not exist."),
+        (
+            ["reproduce", "--root", ".", "--data", "birds"],
+            "Expected one of --root, --scores and --data, but two are given. Leave one out.",
+        ),
+        (["debias", "--embeddings", "."], "Expected no --embeddings with birds, which have their own. Leave it out."),
     ],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):
@@ -345,6 +350,10 @@ def test_known_spurious_words_of_a_published_data_set_are_used_if_the_file_marks
     assert sources["waterbirds"].load().spurious == ("sea", "river")
 
 
+def config(source, *setting, **more):
+    return Asked.on(source, RunSetting(*setting, **more)).config
+
+
 def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bird_table().save(tmp_path / "own.parquet")
@@ -353,8 +362,7 @@ def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(
     seen = []
     for name, change in (("first_own", ""), ("first_own", "# another line\n")):
         (tmp_path / f"{name}.py").write_text(head + code + change)
-        (line,) = Training(table_source(tmp_path / "own.parquet"), f"{name}:Halves").configs()
-        seen.append(line["code"])
+        seen.append(config(table_source(tmp_path / "own.parquet"), f"{name}:Halves")["code"])
     assert seen[0] != seen[1]
     said = choqolate(
         *["compare", "own.parquet", "-o", "out", "--seeds", 1, "--processes", 1, "--method", "first_own:Halves"]
@@ -365,24 +373,24 @@ def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(
         *["compare", "own.parquet", "-o", "out", "--seeds", 1, "--processes", 1, "--epochs", 2],
         *["--method", "choqolate", "--also", "broken:Halves"],
     )
-    assert said.code == 0
-    assert "broken:Halves: its fit failed with KeyError: 'no'" in said.out
+    assert said.code == 2
+    assert "The fit of broken:Halves failed with KeyError: 'no'" in said.out
+    assert said.err.endswith(
+        "choqolate: Halves on own failed: The fit of broken:Halves failed with KeyError: 'no'. All other results are "
+        "written.\n"
+    )
 
 
 def test_parameters_that_were_chosen_with_others_set_make_other_runs(tmp_path):
     bird_table().save(tmp_path / "own.parquet")
     source = table_source(tmp_path / "own.parquet")
-    at_eight, at_own = (
-        Training(source, "pcbm", ({"n_nodes": 4},), tuned_at={"n_nodes": nodes}).configs()[0] for nodes in (8, 4)
-    )
+    at_eight, at_own = (config(source, "pcbm", {"n_nodes": 4}, tuned_at={"n_nodes": nodes}) for nodes in (8, 4))
     assert at_eight != at_own
-    ours = [Training(source, "choqolate", ({"n_nodes": 4},), tuned_at={"n_nodes": n}).configs() for n in (8, 4)]
+    ours = [config(source, "choqolate", {"n_nodes": 4}, tuned_at={"n_nodes": n}) for n in (8, 4)]
     assert ours[0] == ours[1]  # nothing of ours is chosen by this rule
-    ours = [
-        Training(source, "choqolate", ({"n_nodes": 4},), "sparsest", tuned_at={"n_nodes": n}).configs() for n in (8, 4)
-    ]
+    ours = [config(source, "choqolate", {"n_nodes": 4}, "sparsest", tuned_at={"n_nodes": n}) for n in (8, 4)]
     assert ours[0] != ours[1]
-    usual = [Training(source, "choqolate", (said,)).configs() for said in ({}, {"n_nodes": 8}, {"l1": 0.01})]
+    usual = [config(source, "choqolate", said) for said in ({}, {"n_nodes": 8}, {"l1": 0.01})]
     assert usual[0] == usual[1] == usual[2]
 
 
@@ -406,7 +414,26 @@ def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
         1,
     )
     assert said.code == 2
-    assert "nothing could be made: expected temperature" in said.err
+    assert "Nothing could be made: expected temperature" in said.err
+
+
+@pytest.mark.parametrize("command", [["debias"], ["reproduce", "mitigation", "--scores"]])
+def test_a_way_out_of_a_bias_that_fails_is_named_and_all_others_are_written(tmp_path, monkeypatch, command):
+    def fail(case):
+        raise ChoqolateError("Expected other rows, but these came.")
+
+    monkeypatch.setitem(DEBIASING, "dfr", replace(DEBIASING["dfr"], apply=fail))
+    bird_table().save(tmp_path / "own.parquet")
+    said = choqolate(
+        *command, tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 1, "--epochs", 2, "--processes", 1
+    )
+    assert said.code == 2
+    told = "DFR on own failed: Expected other rows, but these came. All other results are written."
+    assert said.err == f"choqolate: {told}\n"
+    table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
+    runs = table["own: Accuracy runs"].to_dict()
+    projections = [name for name in runs if name.startswith("Ortho")]  # which need embeddings: no failure
+    assert {name for name, count in runs.items() if count == 0} == {"DFR", *projections}
 
 
 def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):
@@ -415,7 +442,10 @@ def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):
     (tmp_path / "mine" / "summary.md").write_text("my own words")
     said = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "mine")
     assert said.code == 2
-    assert "holds other things" in said.err
+    assert (
+        f"Expected a new or empty folder for tables and figures, but {tmp_path / 'mine'} holds other things. Choose "
+        "another one." in said.err
+    )
     assert (tmp_path / "mine" / "summary.md").read_text() == "my own words"
     (tmp_path / "demo" / "unbiased" / "images").mkdir(parents=True)
     assert choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "demo").code == 2

@@ -129,11 +129,14 @@ def test_a_method_of_ones_own_is_measured_like_all_others():
     assert measured["accuracy"] == np.mean(models[0].predict(test.frame) == test.labels)
     assert measured["gini"] == pytest.approx(0.5)
     assert measured["parameters"] is None
-    with pytest.raises(ChoqolateError, match=r"expected a method as module:Class that can be imported"):
+    with pytest.raises(
+        ChoqolateError,
+        match="made without arguments, but nowhere:Thing cannot: ModuleNotFoundError",
+    ):
         find_method("nowhere:Thing")
     with pytest.raises(ChoqolateError, match="it has no predict"):
         find_method("sklearn.preprocessing:StandardScaler")
-    with pytest.raises(ChoqolateError, match="did you mean 'pscbm'"):
+    with pytest.raises(ChoqolateError, match="Did you mean 'pscbm'"):
         find_method("psbm")
 
 
@@ -156,3 +159,33 @@ def test_measures_are_those_of_the_metrics_on_the_test_rows():
     coherence = metrics.node_coherence(model.node_attributions_, correlation)
     assert measured["coherence"] == pytest.approx(np.nanmean(coherence))
     assert measured["parameters"] == 3 * 6**2 + 2 * 3**2
+
+
+def test_groups_count_as_in_training_where_all_of_them_are_tested():
+    table = bird_table(400)
+    model = METHODS["choqolate"].train(table.part("train"), [0], [SHORT])[0][0]
+    whole = measuring(table)(model)["reweighted_accuracy"]
+    unknown = table.groups.astype(object)
+    unknown[np.flatnonzero(table.split == "test")[:9]] = None
+    known = table.with_columns(groups=unknown)
+    test = known.part("test")
+    rows = np.array([group is not None for group in test.groups])
+    predicted = model.predict(test.frame)[rows]
+    expected = metrics.reweighted_accuracy(test.labels[rows], predicted, test.groups[rows], table.part("train").groups)
+    assert measuring(known)(model)["reweighted_accuracy"] == expected != whole
+    rare = table.groups[np.flatnonzero(table.split == "test")[0]]
+    lost = (table.split == "test") & (table.groups == rare)
+    untested = table.with_columns(groups=np.where(lost, "else", table.groups))
+    assert measuring(untested)(model)["reweighted_accuracy"] is None
+    assert measuring(table.with_columns(groups=None))(model).get("reweighted_accuracy") is None
+
+
+def test_a_concept_without_a_range_in_training_is_no_information_to_keep():
+    table = bird_table(400)
+    train = table.split == "train"
+    still = np.where(train, 0.5, np.linspace(0, 1, len(table)))[:, None]
+    wider = ConceptScores(
+        np.hstack([table.scores, still]), [*CONCEPTS, "still"], labels=table.labels, split=table.split
+    )
+    model = METHODS["choqolate"].train(table.part("train"), [0], [SHORT])[0][0]
+    assert measuring(wider)(model)["hsic"] == pytest.approx(measuring(table)(model)["hsic"], abs=1e-9)

@@ -1,4 +1,4 @@
-"""Commands that compare: all methods, all ways out of a bias, and every table and figure of the paper."""
+"""Commands that compare: all methods, all ways to mitigate a bias, and every table and figure of the paper."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
-    from choqolate.experiments.engine.experiment import Experiment, Settings
+    from choqolate.experiments import Experiment, Options
     from choqolate.experiments.engine.sources import Source
 
 
-class Data(StrEnum):
+class BundledData(StrEnum):
     """Data that come with the package."""
 
     birds = "birds"
@@ -40,7 +40,7 @@ OwnScores = Annotated[
     ),
 ]
 DataName = Annotated[
-    Data | None,
+    BundledData | None,
     typer.Option("--data", metavar="NAME", help="birds, which are drawn; the default without SCORES or --root."),
 ]
 Seeds = Annotated[
@@ -111,21 +111,20 @@ def compare(
 
     Your own takes part if it is a BaseEstimator with fit, predict, transform and, after fit, node_attributions_.
 
-    Finished runs are kept: stopped at any moment, the same command goes on with the others.
+    Resumable: run the same command again to continue. A method that fails is named, the others are compared.
 
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
     _check_given(scores, data)
-    from choqolate.experiments.engine.experiment import Settings
+    from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, find_method
-    from choqolate.experiments.paper.all_methods import EXPERIMENT
 
     chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
     for name in chosen:
         find_method(name)
-    settings = Settings(chosen, rule.value, _parameters(nodes, epochs), quick)
+    options = Options(chosen, rule.value, _parameters(nodes, epochs), quick)
     source = _source(scores, data, output, quick)
-    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+    _run([COMPARISON], {source.name: source}, output, seeds, options, processes)
 
 
 @app.command()
@@ -150,13 +149,16 @@ def debias(
     seeds: Seeds = None,
     quick: Quick = False,
     temperature: Annotated[
-        float, typer.Option(metavar="T", help="Of the softmax: small is accurate, large is sparse.")
+        float,
+        typer.Option(
+            metavar="T", help="Softmax temperature. Lower values favor accuracy, higher values favor sparsity."
+        ),
     ] = 0.005,
     nodes: Nodes = 8,
     epochs: Epochs = None,
     processes: Processes = None,
 ) -> None:
-    """Compare all ways out of a bias: removal in every mode, Group-DRO, DFR, projections, training without the words.
+    """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, retraining.
 
     SCORES needs a column "group" (such as bird and background) to tell the worst group.
 
@@ -164,16 +166,16 @@ def debias(
     """
     _check_given(scores, data)
     from choqolate.concepts.vocabulary import Vocabulary
-    from choqolate.experiments.engine.experiment import Settings
-    from choqolate.experiments.paper.mitigation import EXPERIMENT
+    from choqolate.experiments import Options, find_experiment
 
+    mitigation = find_experiment("mitigation")
     words = Vocabulary.read(spurious).concepts if spurious is not None else ()
     source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings)
-    misfit = EXPERIMENT.misfit(source)
+    misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
-    settings = Settings(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
-    _run([EXPERIMENT], {source.name: source}, output, seeds, settings, processes)
+    options = Options(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
+    _run([mitigation], {source.name: source}, output, seeds, options, processes)
 
 
 @app.command()
@@ -209,38 +211,37 @@ def reproduce(
     processes: Processes = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
 ) -> None:
-    """Make the paper's tables and figures anew, its numbers beside ours. Missing data sets are reported, the rest runs.
+    """Reproduce the paper's tables and figures, its numbers beside ours. Missing data sets are reported, the rest runs.
 
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """
     _check_given(scores, data)
     if root is not None and (data is not None or scores is not None):
-        raise ChoqolateError("expected one of --root, --scores and --data, got two: leave one out")
+        raise ChoqolateError("Expected one of --root, --scores and --data, but two are given. Leave one out.")
     from choqolate.cli import show_research as show
-    from choqolate.experiments import EXPERIMENTS, find_experiment
-    from choqolate.experiments.engine.experiment import Settings
+    from choqolate.experiments import EXPERIMENTS, Options, find_experiment
     from choqolate.experiments.engine.sources import paper_sources
 
     if list_them:
         show.show_experiments(EXPERIMENTS.values())
         return
     chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
-    settings = Settings(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
+    options = Options(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
     if root is None:
         source = _source(scores, data, output, quick)
-        _run(chosen, {source.name: source}, output, seeds, settings, processes)
+        _run(chosen, {source.name: source}, output, seeds, options, processes)
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
     sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)
-    _run(chosen, sources, output, seeds, settings, processes, absent)
+    _run(chosen, sources, output, seeds, options, processes, absent)
 
 
-def _check_given(scores: Path | None, data: Data | None) -> None:
+def _check_given(scores: Path | None, data: BundledData | None) -> None:
     """Mistakes that show before anything heavy is loaded."""
     if scores is not None and data is not None:
-        raise ChoqolateError("expected SCORES or --data birds, got both: leave one out")
+        raise ChoqolateError("Expected SCORES or --data birds, but both are given. Leave one out.")
     if scores is not None and not scores.is_file():
-        raise ChoqolateError(f"expected a table of concept scores, there is no file {scores}")
+        raise ChoqolateError(f"Expected a score table, but {scores} does not exist.")
 
 
 def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
 
 def _source(
     scores: Path | None,
-    data: Data | None,
+    data: BundledData | None,
     output: Path,
     quick: bool,
     *,
@@ -268,7 +269,7 @@ def _source(
     if scores is not None:
         return table_source(scores, spurious=spurious, embeddings=embeddings)
     if embeddings is not None:
-        raise ChoqolateError("--embeddings: birds have their own, leave it out")
+        raise ChoqolateError("Expected no --embeddings with birds, which have their own. Leave it out.")
     n_images = QUICK_IMAGES if quick else N_IMAGES
     tell(f"no scores given: on {n_images:,} drawn birds" if data is None else f"drawing {n_images:,} birds")
     return replace(birds_source(output, n_images), spurious=spurious)
@@ -279,13 +280,13 @@ def _run(
     sources: dict[str, Source],
     output: Path,
     seeds: int | None,
-    settings: Settings,
+    options: Options,
     processes: int | None,
     absent: dict[str, str] | None = None,
 ) -> None:
     from choqolate.cli import show_research as show
     from choqolate.cli.terminal import note
-    from choqolate.experiments.engine.reproduction import reproduce as run
+    from choqolate.experiments import reproduce as run
 
     try:
         done = run(
@@ -294,15 +295,18 @@ def _run(
             output,
             absent=absent,
             seeds=seeds,
-            settings=settings,
+            options=options,
             processes=processes,
             command=shlex.join(["choqolate", *sys.argv[1:]]),
             tell=show.tell,
         )
     except KeyboardInterrupt:
-        note("runs that are finished are kept, the same command goes on with the others")
+        note("finished runs are kept: run the same command again to continue")
         raise
     show.show_reproductions(done, output)
     if all(one.shown is None for one in done):
         reasons = {reason for one in done for reason in one.lacking.values()}
-        raise ChoqolateError(f"nothing could be made: {reasons.pop() if len(reasons) == 1 else 'see the notes above'}")
+        raise ChoqolateError(f"Nothing could be made: {reasons.pop() if len(reasons) == 1 else 'see the notes above.'}")
+    failed = dict.fromkeys(sentence for one in done for sentence in one.failed)
+    if failed:
+        raise ChoqolateError(f"{' '.join(failed)} All other results are written.")

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, plain_table, printable_name
-from choqolate.experiments.engine.experiment import Experiment
-from choqolate.experiments.engine.reproduction import Reproduction
+from choqolate.experiments import Experiment, Reproduction
 from choqolate.experiments.engine.tables import Table
 
 _GAP = 2  # cells between two columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,20 +27,19 @@ from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
 from choqolate.datasets.birds.dataset import check_target
 from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
-from choqolate.errors import ChoqolateWarning
+from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_training import fit_scores_runs
+from choqolate.experiments.engine.methods import RATES, TEMPERATURES
+from choqolate.experiments.engine.tuning import least_accuracy, mean_accuracy
 from choqolate.explain.protocols import ConceptModel
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 from choqolate.network.removal import MODES
 
 N_RUNS = 5
-TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
-RATES = (0.001, 0.01, 0.1)  # learning rates of the linear bottleneck
 TRAINED = "as trained"
 FEW = 1_000  # images; with fewer, accuracies in groups are mostly chance
 LEAST_SHARE = 0.05  # of a node that a leading word has
-TOLERANCE = 0.01  # of validation accuracy that readable nodes may cost
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ def run_birds(
         linear_again = [_fit_linear(rows, seeds, learning_rate=rate.value) for rows in (core, fair)]
     with clock.step("remove and measure", "removing the background concepts"), warnings.catch_warnings():
         # that some nodes read hardly anything else than the background is no news here
-        warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
+        warnings.simplefilter("ignore", SmallRemainderWarning)
         removals, placebo = _removals(ours, table), _placebo(ours, table)
         edited = ours[0].remove_concepts(table.spurious)
     ours[0].save(output / "model")
@@ -226,21 +225,22 @@ def _tune_ours(table: ConceptScores, seeds: Sequence[int], verbose: bool) -> tup
     """The largest temperature within the tolerance of the best, all of them trained side by side."""
     runs = _fit_ours(table, seeds, verbose, temperatures=TEMPERATURES)
     by_value = {value: [run for run in runs if run.temperature == value] for value in TEMPERATURES}
-    accuracy = {value: _validation_accuracy(of_value, table) for value, of_value in by_value.items()}
-    largest = max(value for value in TEMPERATURES if accuracy[value] >= max(accuracy.values()) - TOLERANCE)
+    accuracy = _validation_accuracy(by_value, table)
+    largest = max(value for value in TEMPERATURES if accuracy[value] >= least_accuracy(accuracy.values()))
     return Choice("temperature", accuracy, largest, "the largest within a point of the best"), by_value[largest]
 
 
 def _tune_linear(table: ConceptScores, seeds: Sequence[int]) -> tuple[Choice, list[LinearBottleneck]]:
     """The learning rate with the best accuracy."""
     by_value = {value: _fit_linear(table, seeds, learning_rate=value) for value in RATES}
-    accuracy = {value: _validation_accuracy(of_value, table) for value, of_value in by_value.items()}
+    accuracy = _validation_accuracy(by_value, table)
     best = max(accuracy, key=lambda value: accuracy[value])
     return Choice("learning rate", accuracy, best, "the best"), by_value[best]
 
 
-def _validation_accuracy(runs: Sequence[ConceptModel], table: ConceptScores) -> float:
-    return float(np.mean([evaluate(run, table, "val").accuracy for run in runs]))
+def _validation_accuracy(by_value: Mapping[float, Sequence[ConceptModel]], table: ConceptScores) -> dict[float, float]:
+    rows = table.part("val")
+    return {value: mean_accuracy(runs, rows) for value, runs in by_value.items()}
 
 
 def _fit_ours(

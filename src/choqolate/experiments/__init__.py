@@ -1,9 +1,8 @@
 """Every table and figure of the paper, on its data sets or on others: declared in a file each, run by one runner."""
 
-from difflib import get_close_matches
-
-from choqolate.errors import ChoqolateError
-from choqolate.experiments.engine.experiment import Experiment, Settings
+from choqolate._util.checks import find_named
+from choqolate.experiments.comparison_table import EXPERIMENT as COMPARISON
+from choqolate.experiments.engine.experiment import Experiment, Options
 from choqolate.experiments.engine.reproduction import Reproduction, reproduce
 from choqolate.experiments.paper import (
     accuracy,
@@ -39,7 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 """In the order of the paper."""
 
-__all__ = ["EXPERIMENTS", "Experiment", "Reproduction", "Settings", "find_experiment", "reproduce"]
+__all__ = ["COMPARISON", "EXPERIMENTS", "Experiment", "Options", "Reproduction", "find_experiment", "reproduce"]
 
 
 def find_experiment(name: str) -> Experiment:
@@ -48,8 +47,4 @@ def find_experiment(name: str) -> Experiment:
     >>> find_experiment("accuracy").paper
     'Table A3'
     """
-    if name in EXPERIMENTS:
-        return EXPERIMENTS[name]
-    close = get_close_matches(name.lower(), EXPERIMENTS, n=1, cutoff=0.6)
-    proposal = f": did you mean {close[0]!r}?" if close else ":"
-    raise ChoqolateError(f"expected a table or figure, got {name!r}{proposal} known are {', '.join(EXPERIMENTS)}")
+    return find_named(name, EXPERIMENTS, "a table or figure")

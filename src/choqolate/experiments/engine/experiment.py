@@ -1,25 +1,36 @@
-"""What a table or figure of the paper is made of: data sets, tasks, seeds, and how the runs are shown."""
+"""What a table or figure is made of: data sets, settings to run, seeds, and how the runs are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from choqolate.experiments.engine.methods import METHODS
-from choqolate.experiments.engine.runner import Outcome
+from choqolate.debiasing.ways import DEBIASING
+from choqolate.experiments.engine.measures import METRICS, QUALITIES
+from choqolate.experiments.engine.methods import METHODS, Parameters, find_method
+from choqolate.experiments.engine.results import Run
 from choqolate.experiments.engine.sources import Source
-from choqolate.experiments.engine.tables import Cell, Table
-from choqolate.experiments.engine.tasks import Config, Task
+from choqolate.experiments.engine.tables import Cell, Row, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 QUICK_SEEDS = 3
 
+Label = Hashable
+"""What an experiment knows one of its settings by: the name of a method, a row of a sweep."""
+
+PaperMean = tuple[float, float | None]
+"""Mean and standard deviation that the paper prints."""
+
+PaperLookUp = Callable[[str, str, Any], PaperMean | None]
+"""From metric, data set and label to what the paper prints, or ``None`` if it prints nothing."""
+
 
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the user may change.
 
     Attributes:
@@ -34,32 +45,114 @@ class Settings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False
 
+    @property
+    def common(self) -> dict[str, Any]:
+        """The parameters of all estimators: eight nodes, unless the user says otherwise."""
+        return {"n_nodes": 8} | dict(self.parameters)
+
+
+@dataclass(frozen=True)
+class RunSetting:
+    """What to train on a source, as plain data.
+
+    Attributes:
+        method: see :func:`~choqolate.experiments.engine.methods.find_method`.
+        parameters: of the estimator; what they leave open is chosen on validation rows.
+        rule: how open parameters are chosen, see :func:`~choqolate.experiments.engine.tuning.tune`.
+        tuned_at: the parameters that are set while others are chosen.
+        n_classes: only the first so many classes of the source.
+        debiasing: what is done to the trained model, a name in ``DEBIASING``; nothing is chosen then.
+    """
+
+    method: str = "choqolate"
+    parameters: Parameters = field(default_factory=dict)
+    rule: str = "accuracy"
+    tuned_at: Parameters = field(default_factory=dict)
+    n_classes: int | None = None
+    debiasing: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What is trained or done, as people write it."""
+        return find_method(self.method).title if self.debiasing is None else DEBIASING[self.debiasing].title
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What came of one setting on one source.
+
+    Attributes:
+        setting: which one.
+        runs: one per seed.
+        reason: why there are none, or not all.
+        failed: whether something that was to be run failed.
+    """
+
+    setting: RunSetting
+    runs: tuple[Run, ...] = ()
+    reason: str = "not run"
+    failed: bool = False
+
+    def values(self, metric: str) -> tuple[float, ...]:
+        """A metric of all runs; NaN where it is not defined."""
+        return tuple(math.nan if (value := run.metrics.get(metric)) is None else value for run in self.runs)
+
+    def cell(self, metric: str, paper: PaperMean | None = None) -> Cell:
+        """The same as a cell of a table, beside the paper's number; if it was not run, with the reason."""
+        return Cell(self.values(metric), paper) if self.runs else Cell(None, paper, self.reason)
+
+
+class Line(NamedTuple):
+    """A row of a table: the texts that lead it, and whose runs it shows.
+
+    Attributes:
+        label: of the runs.
+        texts: under the heads.
+        suffix: of metrics that are measured in several ways, such as ``"_over_scores"``.
+    """
+
+    label: Label
+    texts: tuple[str, ...]
+    suffix: str = ""
+
+    def of(self, metric: str) -> str:
+        """The name of a metric in this line."""
+        return f"{metric}{self.suffix}" if metric in QUALITIES else metric
+
 
 @dataclass(frozen=True)
 class Collected:
     """The runs of an experiment, ready to be shown.
 
     Attributes:
-        sources: the data that it ran on.
-        settings: as given.
-        outcome: of all tasks.
-        seeds: that were asked for.
+        runs: by source, and by the labels that the experiment declared.
+        options: as given.
     """
 
-    sources: Sequence[Source]
-    settings: Settings
-    outcome: Outcome
-    seeds: Sequence[int]
+    runs: Mapping[Source, Mapping[Any, Runs]]
+    options: Options
 
-    def values(self, config: Config, metric: str) -> tuple[float, ...]:
-        """A metric of all runs of a config; NaN where it is not defined."""
-        runs = self.outcome.of(config, self.seeds)
-        return tuple(float("nan") if (value := run.metrics.get(metric)) is None else value for run in runs)
+    def table(
+        self,
+        caption: str,
+        heads: Sequence[str],
+        metrics: Sequence[str],
+        lines: Sequence[Line],
+        published: PaperLookUp | None = None,
+    ) -> Table:
+        """Lines in rows, metrics by source in columns; on data sets of the paper its numbers beside ours."""
+        columns = [replace(METRICS[metric], group=source.title) for source in self.runs for metric in metrics]
 
-    def cell(self, config: Config, metric: str, paper: tuple[float, float | None] | None = None) -> Cell:
-        """The same as a cell of a table, beside the paper's number; if it was not run, with the reason."""
-        values = self.values(config, metric)
-        return Cell(values or None, paper, None if values else self.outcome.reason(config))
+        def cell(source: Source, line: Line, metric: str) -> Cell:
+            known = published if source.in_paper and not line.suffix else None
+            paper = None if known is None else known(metric, source.name, line.label)
+            return self.runs[source][line.label].cell(line.of(metric), paper)
+
+        rows = [
+            Row(line.texts, tuple(cell(source, line, metric) for source in self.runs for metric in metrics))
+            for line in lines
+        ]
+        return Table(caption, heads, columns, rows)
 
 
 @dataclass(frozen=True)
@@ -81,8 +174,8 @@ class Experiment:
         paper: where it stands in the paper.
         data: the data sets of the paper.
         seeds: how many runs the paper has.
-        tasks: what to train on one of them.
-        show: from all runs to tables and figures.
+        settings: what to run on a source, by labels of the experiment's own; a sweep grows, its longest training last.
+        show: from the runs under these labels to tables and figures.
         misfit: why it makes no sense on some data, or ``None``.
     """
 
@@ -91,6 +184,6 @@ class Experiment:
     paper: str
     data: tuple[str, ...]
     seeds: int
-    tasks: Callable[[Source, Settings], Sequence[Task]]
+    settings: Callable[[Source, Options], Mapping[Any, RunSetting]]
     show: Callable[[Collected], Shown]
     misfit: Callable[[Source], str | None] = lambda source: None

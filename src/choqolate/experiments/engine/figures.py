@@ -12,14 +12,13 @@ from choqolate.plots.style import scale
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Runs = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Quality and accuracy of the runs of each method."""
 
-QUALITIES = {"gini": "Attribution Gini", "coherence": "Node Coherence"}
 _PANEL = (4.6, 3.6)  # inches
 
 
-def trade_off_grid(panels: Mapping[str, Mapping[str, Runs]], *, down: bool = False) -> Figure:
+def trade_off_grid(panels: Mapping[str, Mapping[str, Points]], *, down: bool = False) -> Figure:
     """Accuracy against each quality, one panel for each data set or setting.
 
     Args:

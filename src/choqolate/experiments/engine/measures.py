@@ -1,4 +1,4 @@
-"""What is measured of a trained model, on the test rows."""
+"""What is measured of a trained model, on the test rows, and how tables name it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from typing import Any
 import numpy as np
 
 from choqolate import metrics
-from choqolate.analysis.evaluation import Evaluation, evaluate
+from choqolate.analysis.evaluation import evaluate
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.table_inputs import inputs
+from choqolate.experiments.engine.tables import Column
 from choqolate.explain.protocols import ConceptModel
+from choqolate.network.scaling import MinMax
 
 MOST_ROWS = 5_000  # for HSIC and CKNNA, evenly spread: CKNNA compares every row with every other
 NEIGHBOURS = 10
 
 Metrics = dict[str, float | None]
+
+METRICS = {
+    "accuracy": Column("Accuracy", percent=True, higher_is_better=True),
+    "worst_group": Column("Worst group", percent=True, higher_is_better=True),
+    "reweighted_accuracy": Column("Accuracy, reweighted", percent=True, higher_is_better=True),
+    "gini": Column("Attribution Gini", higher_is_better=True),
+    "coherence": Column("Node Coherence", higher_is_better=True),
+    "hsic": Column("HSIC"),
+    "cknna": Column("CKNNA"),
+}
+"""The columns of tables, by what is measured. More information is not better: a copy of the input would keep all."""
+
+QUALITIES = ("gini", "coherence")
+"""What is measured of the nodes alone."""
 
 
 def measuring(table: ConceptScores, *, information: bool = True) -> Callable[[ConceptModel], Metrics]:
@@ -32,9 +48,9 @@ def measuring(table: ConceptScores, *, information: bool = True) -> Callable[[Co
         table: with rows to train and to test on.
         information: whether ``hsic`` and ``cknna`` are wanted, which take the longest.
     """
-    test = table.part("test")
+    train, test = table.part("train"), table.part("test")
     sample = test.take(np.unique(np.linspace(0, len(test) - 1, min(len(test), MOST_ROWS)).astype(int)))
-    Z = _scaled(table, sample)
+    Z = MinMax.fit(train.scores.astype(np.float64))(sample.scores)
 
     def measure(model: ConceptModel) -> Metrics:
         result = evaluate(model, table, "test")
@@ -52,7 +68,8 @@ def measuring(table: ConceptScores, *, information: bool = True) -> Callable[[Co
         if over_scores is not None:
             measured |= _quality(over_scores, test.scores)
         if result.worst_group is not None:
-            measured |= {"worst_group": result.worst_group[1], "reweighted_accuracy": _reweighted(result, table)}
+            measured |= {"worst_group": result.worst_group[1]}
+            measured |= {"reweighted_accuracy": _reweighted(model, train, test)}
         return measured
 
     return measure
@@ -70,19 +87,14 @@ def _quality(W: np.ndarray, scores: np.ndarray) -> Metrics:
     }
 
 
-def _scaled(table: ConceptScores, rows: ConceptScores) -> np.ndarray:
-    """The scores of some rows in the range of those for training, clipped to [0, 1]."""
-    train = table.part("train").scores.astype(np.float64)
-    low, extent = train.min(axis=0), np.ptp(train, axis=0)
-    scaled: np.ndarray = np.clip((rows.scores - low) / np.where(extent > 0, extent, 1.0), 0.0, 1.0)
-    return scaled
-
-
-def _reweighted(result: Evaluation, table: ConceptScores) -> float | None:
+def _reweighted(model: ConceptModel, train: ConceptScores, test: ConceptScores) -> float | None:
     """Accuracy with groups as frequent as in training; not defined if one of them has no test rows."""
-    groups = table.part("train").groups
-    known = [] if groups is None else [group for group in groups.tolist() if group is not None]
-    names, sizes = np.unique(known, return_counts=True)
-    if not len(names) or any(name not in result.group_accuracy for name in names.tolist()):
+    assert train.groups is not None
+    assert test.groups is not None
+    known = [group for group in train.groups.tolist() if group is not None]
+    if not known or not set(known) <= set(test.groups.tolist()):
         return None
-    return float(np.average([result.group_accuracy[name] for name in names.tolist()], weights=sizes))
+    predicted = model.predict(inputs(model, test)).astype(str)
+    rows = np.array([group is not None for group in test.groups.tolist()])
+    assert test.labels is not None
+    return metrics.reweighted_accuracy(test.labels[rows], predicted[rows], test.groups[rows], known)

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from choqolate import __version__
-from choqolate._util.files import check_parent
+from choqolate._util.files import check_new_folder
 from choqolate._util.text import counted
 from choqolate.datasets import DATASETS
 from choqolate.errors import ChoqolateError
-from choqolate.experiments.engine.experiment import QUICK_SEEDS, Collected, Experiment, Settings, Shown
+from choqolate.experiments.engine.experiment import (
+    QUICK_SEEDS,
+    Collected,
+    Experiment,
+    Label,
+    Options,
+    Runs,
+    Shown,
+)
 from choqolate.experiments.engine.results import Results
-from choqolate.experiments.engine.runner import Batch, Outcome, run_tasks
+from choqolate.experiments.engine.runner import Declared, run_settings
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.writing import PAGES, write_page, write_shown, write_summary
 
@@ -29,12 +38,14 @@ class Reproduction:
         shown: its tables and figures; ``None`` if there were no data for it.
         files: where they are.
         lacking: for each data set that it did not run on, why.
+        failed: a sentence on each setting that was to be run and failed.
     """
 
     experiment: Experiment
     shown: Shown | None
     files: tuple[Path, ...]
     lacking: Mapping[str, str]
+    failed: tuple[str, ...]
 
 
 def reproduce(
@@ -44,7 +55,7 @@ def reproduce(
     *,
     absent: Mapping[str, str] | None = None,
     seeds: int | None = None,
-    settings: Settings | None = None,
+    options: Options | None = None,
     processes: int | None = None,
     command: str = "",
     tell: Callable[[str], None] = lambda _: None,
@@ -61,8 +72,8 @@ def reproduce(
             absent, it runs on all.
         folder: for all that is made.
         absent: for data sets that are not there, why.
-        seeds: how many runs; by default as many as the paper has, or three if the settings say quick.
-        settings: what else can be changed.
+        seeds: how many runs; by default as many as the paper has, or three if the options say quick.
+        options: what else can be changed.
         processes: how many work at a time; by default one for each core.
         command: that this was called by, for the summary.
         tell: called with a sentence on each step.
@@ -72,29 +83,20 @@ def reproduce(
         ChoqolateError: if the folder holds other things.
     """
     check_folder(folder)
-    settings = settings or Settings()
+    options = options or Options()
     plans = [_plan(experiment, sources, absent or {}) for experiment in experiments]
-    wanted: list[Batch] = []
-    counts = [_n_seeds(experiment, seeds, settings) for experiment in experiments]
-    for experiment, (chosen, _), count in zip(experiments, plans, counts, strict=True):
-        for source in chosen:
-            wanted += [Batch(task, tuple(range(count))) for task in experiment.tasks(source, settings)]
-    outcome = run_tasks(wanted, Results(folder / RESULTS), processes=processes, tell=tell, verbose=verbose)
+    counts = [_n_seeds(experiment, seeds, options) for experiment in experiments]
+    declared = [
+        Declared(source, experiment.settings(source, options), range(count))
+        for experiment, plan, count in zip(experiments, plans, counts, strict=True)
+        for source in plan.sources
+    ]
+    found = iter(run_settings(declared, Results(folder / RESULTS), processes=processes, tell=tell, verbose=verbose))
     done: list[Reproduction] = []
-    for experiment, (planned, lacking), count in zip(experiments, plans, counts, strict=True):
-        failed = {source.name: _failure(experiment, source, settings, outcome, range(count)) for source in planned}
-        lacking |= {name: reason for name, reason in failed.items() if reason is not None}
-        chosen = [source for source in planned if failed[source.name] is None]
-        shown: Shown | None = None
-        files: tuple[Path, ...] = ()
-        if chosen:
-            try:
-                shown = experiment.show(Collected(chosen, settings, outcome, range(count)))
-                files = tuple(write_shown(shown, folder))
-            except ChoqolateError as error:  # of figures that train what they show
-                lacking |= {source.name: str(error) for source in chosen}
-        write_page(folder, experiment, shown, lacking, _made(command, count, settings))
-        done.append(Reproduction(experiment, shown, files, lacking))
+    for experiment, plan, count in zip(experiments, plans, counts, strict=True):
+        runs = {source: next(found) for source in plan.sources}
+        done.append(_show(experiment, runs, options, plan.lacking, folder))
+        write_page(folder, experiment, done[-1].shown, done[-1].lacking, _made(command, count, options))
     write_summary(folder, [experiment.name for experiment in experiments])
     return done
 
@@ -105,54 +107,80 @@ def check_folder(folder: Path) -> None:
     Raises:
         ChoqolateError: if it is a file, or holds other things.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ChoqolateError(f"expected a folder for tables and figures, {folder} is a file: choose another name")
-    check_parent(folder)
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    results = Results(folder / RESULTS)
-    found = {entry.name for entry in folder.iterdir()}
+    check_new_folder(folder, "tables and figures", _is_ours)
+
+
+def _is_ours(folder: Path) -> bool:
+    found, results = {entry.name for entry in folder.iterdir()}, Results(folder / RESULTS)
     if RESULTS in found:
-        ours = bool(results.read().runs) or not results.path.stat().st_size
-    else:
-        ours = PAGES in found or found <= set(DATASETS)  # nothing could be run, or it was stopped before
-    if not ours:
-        raise ChoqolateError(
-            f"expected a new or empty folder, or one with results of an earlier run, {folder} holds other things: "
-            "choose another"
-        )
+        return bool(results.read().runs) or not results.path.stat().st_size
+    return PAGES in found or found <= set(DATASETS)  # nothing could be run, or it was stopped before
 
 
-def _failure(
-    experiment: Experiment, source: Source, settings: Settings, outcome: Outcome, seeds: Sequence[int]
-) -> str | None:
+def _show(
+    experiment: Experiment,
+    runs: Mapping[Source, Mapping[Label, Runs]],
+    options: Options,
+    lacking: Mapping[str, str],
+    folder: Path,
+) -> Reproduction:
+    """Write the tables and figures of an experiment, on the sources where something of it could be run."""
+    nothing = {source: _failure(of_source) for source, of_source in runs.items()}
+    failed = [
+        _failed(one.setting.title, source, one.reason)
+        for source, of_source in runs.items()
+        for one in of_source.values()
+        if one.failed
+    ]
+    missing = dict(lacking) | {source.name: why for source, why in nothing.items() if why is not None}
+    shown: Shown | None = None
+    files: tuple[Path, ...] = ()
+    chosen = {source: of_source for source, of_source in runs.items() if nothing[source] is None}
+    if chosen:
+        try:
+            shown = experiment.show(Collected(chosen, options))
+            files = tuple(write_shown(shown, folder))
+        except ChoqolateError as error:  # of figures that train what they show
+            missing |= {source.name: str(error) for source in chosen}
+            failed += [_failed(experiment.title, source, str(error)) for source in chosen]
+    return Reproduction(experiment, shown, files, missing, tuple(dict.fromkeys(failed)))
+
+
+def _failed(what: str, source: Source, reason: str) -> str:
+    return f"{what} on {source.title} failed: {reason.rstrip('.')}."
+
+
+def _failure(runs: Mapping[Label, Runs]) -> str | None:
     """Why nothing of an experiment could be run on a source; ``None`` if something was, or nothing has to be."""
-    configs = [config for task in experiment.tasks(source, settings) for config in task.configs()]
-    if not configs or any(outcome.of(config, seeds) for config in configs):
+    if not runs or any(one.runs for one in runs.values()):
         return None
-    return outcome.reason(configs[0])
+    return next(iter(runs.values())).reason
 
 
-def _made(command: str, seeds: int, settings: Settings) -> str:
+def _made(command: str, seeds: int, options: Options) -> str:
     """How the numbers came about."""
-    told = [counted(seeds, "seed"), *(["quick"] if settings.quick else []), f"rule {settings.rule}"]
-    told += [f"{name} {value}" for name, value in settings.parameters.items()]
+    told = [counted(seeds, "seed"), *(["quick"] if options.quick else []), f"rule {options.rule}"]
+    told += [f"{name} {value}" for name, value in options.parameters.items()]
     made = f"Made with CHOQOLATE {__version__}" + (f" by `{command}`" if command else "")
     return f"{made}: {', '.join(told)}."
 
 
-def _n_seeds(experiment: Experiment, seeds: int | None, settings: Settings) -> int:
+def _n_seeds(experiment: Experiment, seeds: int | None, options: Options) -> int:
     if seeds is not None:
         if seeds < 1:
-            raise ChoqolateError(f"expected at least one seed, got {seeds}")
+            raise ChoqolateError(f"Expected at least one seed, but got {seeds}.")
         return seeds
-    return min(QUICK_SEEDS, experiment.seeds) if settings.quick else experiment.seeds
+    return min(QUICK_SEEDS, experiment.seeds) if options.quick else experiment.seeds
 
 
-def _plan(
-    experiment: Experiment, sources: Mapping[str, Source], absent: Mapping[str, str]
-) -> tuple[list[Source], dict[str, str]]:
-    """The sources that an experiment runs on, and why not on others."""
+class _Plan(NamedTuple):
+    """The sources that an experiment runs on, and why not on others, by name."""
+
+    sources: list[Source]
+    lacking: dict[str, str]
+
+
+def _plan(experiment: Experiment, sources: Mapping[str, Source], absent: Mapping[str, str]) -> _Plan:
     named = [name for name in experiment.data if name in sources or name in absent]
     names = named or list(sources)
     lacking = {name: absent[name] for name in names if name in absent}
@@ -164,4 +192,4 @@ def _plan(
                 chosen.append(sources[name])
             else:
                 lacking[name] = misfit
-    return chosen, lacking
+    return _Plan(chosen, lacking)

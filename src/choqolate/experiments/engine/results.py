@@ -1,4 +1,4 @@
-"""Results: a file of one JSON line a run, which several processes may add to and which survives being cut off."""
+"""Results: a file of one JSON line per run, which several processes may add to and which survives being cut off."""
 
 from __future__ import annotations
 

@@ -1,20 +1,30 @@
-"""Doing tasks in parallel processes, and never one twice: every finished run is a line in the results file."""
+"""Running settings in parallel processes, and none twice: every finished run is a line in the results file."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from choqolate._util.processes import n_cores, serve
 from choqolate._util.progress import item_bar, shows_bars
 from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.experiments.engine.experiment import Label, Runs, RunSetting
 from choqolate.experiments.engine.results import Results, Run
-from choqolate.experiments.engine.tasks import Config, Task
+from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.tasks import Asked, Config, Task, pieces, unmet
+
+
+class Declared(NamedTuple):
+    """Settings by label, the source to run them on, and for which seeds."""
+
+    source: Source
+    settings: Mapping[Any, RunSetting]
+    seeds: Sequence[int]
 
 
 class Batch(NamedTuple):
@@ -25,7 +35,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Finished:
     """What came of some tasks.
 
     Attributes:
@@ -43,9 +53,46 @@ class Outcome:
         keys = (Run.key_of(config, seed) for seed in seeds)
         return [self.runs[key] for key in keys if key in self.runs]
 
-    def reason(self, config: Config) -> str:
-        """Why a config has no runs."""
-        return self.failures.get(_config_key(config), "not run")
+    def reason(self, config: Config) -> str | None:
+        """Why a config could not be run; ``None`` if it could."""
+        return self.failures.get(_config_key(config))
+
+
+def run_settings(
+    declared: Sequence[Declared],
+    results: Results,
+    *,
+    processes: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    verbose: bool = True,
+) -> list[dict[Label, Runs]]:
+    """Run what is missing of some settings in the results file, and hand back the runs of each, under its label.
+
+    What a setting needs and its source lacks is the reason that it is not run. For the arguments see :func:`run_tasks`.
+    """
+    plans = [{label: _plan(source, setting) for label, setting in settings.items()} for source, settings, _ in declared]
+    batches = [
+        Batch(piece, tuple(one.seeds))
+        for one, plan in zip(declared, plans, strict=True)
+        for piece in reversed(pieces(one.source, [asked for asked in plan.values() if isinstance(asked, Asked)]))
+    ]  # a sweep grows: its longest training goes first
+    finished = run_tasks(batches, results, processes=processes, tell=tell, verbose=verbose)
+    return [
+        {label: _runs(one.settings[label], plan[label], one.seeds, finished) for label in plan}
+        for one, plan in zip(declared, plans, strict=True)
+    ]
+
+
+def _plan(source: Source, setting: RunSetting) -> Asked | str:
+    """What to ask for, or why not."""
+    return unmet(source, setting) or Asked.on(source, setting)
+
+
+def _runs(setting: RunSetting, planned: Asked | str, seeds: Iterable[int], finished: Finished) -> Runs:
+    if isinstance(planned, str):
+        return Runs(setting, reason=planned)
+    failure = finished.reason(planned.config)
+    return Runs(setting, tuple(finished.of(planned.config, seeds)), failure or "not run", failure is not None)
 
 
 def run_tasks(
@@ -55,7 +102,7 @@ def run_tasks(
     processes: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
-) -> Outcome:
+) -> Finished:
     """Run what is missing in the results file.
 
     Every batch is written when it is done, in one step. Stopped or killed at any moment, the same call goes on with the
@@ -93,7 +140,7 @@ def run_tasks(
         warnings.warn(message, ChoqolateWarning, stacklevel=2)
     for problem in dict.fromkeys(problems):
         tell(problem)
-    return Outcome(known, failures, trained)
+    return Finished(known, failures, trained)
 
 
 def pending(wanted: Sequence[Batch], known: Collection[str]) -> list[Batch]:
@@ -150,8 +197,8 @@ def _work(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answ
                 yield running.pop(future), future.result()
     except BrokenExecutor as error:
         raise ChoqolateError(
-            "a process that trains was killed, perhaps for lack of memory: what is done is kept; run again, with fewer "
-            "processes"
+            "A training process was killed, perhaps for lack of memory. Finished runs are kept: run again, with fewer "
+            "processes."
         ) from error
     except BaseException:
         executor.shutdown(wait=False, kill_workers=True)  # what is under way is not waited for

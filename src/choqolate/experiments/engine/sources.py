@@ -87,7 +87,7 @@ def _hash(said: Any) -> str:
 def _load(path: Path, expected: str) -> ConceptScores:
     table = ConceptScores.load(path)
     if fingerprint(table) != expected:
-        raise ChoqolateError(f"expected the scores in {path} to stay as they were, they have changed: run again")
+        raise ChoqolateError(f"Expected the scores in {path} to stay as they were, but they have changed. Run again.")
     return table.with_split().labelled()
 
 
@@ -100,7 +100,7 @@ def first_classes(table: ConceptScores, n_classes: int) -> ConceptScores:
     """
     kept = table.classes[:n_classes]
     if len(kept) < n_classes:
-        raise ChoqolateError(f"expected at least {n_classes} classes, the table has {len(table.classes)}")
+        raise ChoqolateError(f"Expected at least {n_classes} classes, but the table has {len(table.classes)}.")
     assert table.labels is not None
     rows = [label in set(kept) for label in table.labels.tolist()]
     return table.with_columns(classes=()).take(rows).with_columns(classes=kept)
@@ -116,7 +116,7 @@ def table_source(
     """
     table = ConceptScores.load(path)
     if not len(table):
-        raise ChoqolateError(f"expected rows in {path}, it has none")
+        raise ChoqolateError(f"Expected rows in {path}, but it has none.")
     source = Source(name or path.stem, name or path.stem, path, fingerprint(table), embeddings, spurious)
     source.load()
     return source
@@ -152,8 +152,8 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
     labels = root / f"{name}.csv"  # COCO's places are in a file of their own
     if "labels" in dataset.options and not labels.exists():
         raise ChoqolateError(
-            f"expected {labels} with the columns image and class, such as val2017/000000000139.jpg and home or hotel, "
-            f"there is no such file: {dataset.title} itself has no such classes"
+            f"Expected {labels} with the columns image and class, such as val2017/000000000139.jpg and home or hotel, "
+            f"but it does not exist. {dataset.title} itself has no such classes."
         )
     rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options else {}))
     words = Vocabulary.parse(dataset.core, dataset.spurious)
@@ -193,7 +193,7 @@ def paper_sources(
         ChoqolateError: if there is no such folder.
     """
     if not root.is_dir():
-        raise ChoqolateError(f"expected a folder with the data sets, there is no folder {root}")
+        raise ChoqolateError(f"Expected a folder with the data sets, but {root} does not exist.")
     sources: dict[str, Source] = {}
     absent: dict[str, str] = {}
     for name in names:
@@ -218,7 +218,7 @@ def _scored_source(name: str, path: Path) -> Source:
 
 
 def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: Callable[[], ConceptScores]) -> Source:
-    """The source in a folder if it was made there in the same way, else made anew."""
+    """The source in a folder if it was made there in the same way, else made again."""
     scores, mark = place / "scores.parquet", place / MARK
     known = _read_mark(mark)
     if known is not None and known.get("wanted") == wanted and scores.exists():

@@ -12,8 +12,7 @@ from itertools import groupby
 from string import ascii_lowercase
 from typing import NamedTuple
 
-import numpy as np
-
+from choqolate._util.numbers import Spread
 from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine.markup import DASH, latex, latex_row, latex_text, markdown, pipes
@@ -24,7 +23,7 @@ class Cell:
     """What the runs of one method have of one metric.
 
     Attributes:
-        values: one a run, NaN or ``None`` where it is undefined; ``None`` if nothing was run.
+        values: one per run, NaN or ``None`` where it is undefined; ``None`` if nothing was run.
         paper: mean and standard deviation that the paper prints.
         note: for the foot of the table: why nothing was run, or what to know of the value.
     """
@@ -39,12 +38,12 @@ class Cell:
 
     @property
     def mean(self) -> float | None:
-        return float(np.mean(self.defined)) if self.defined else None
+        return Spread.over(self.defined).mean if self.defined else None
 
     @property
     def std(self) -> float | None:
         """With n - 1 in the denominator; a single run has none."""
-        return float(np.std(self.defined, ddof=1)) if len(self.defined) > 1 else None
+        return Spread.over(self.defined).std
 
     @property
     def counts(self) -> bool:

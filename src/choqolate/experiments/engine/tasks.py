@@ -1,23 +1,24 @@
-"""Pieces of work for the runner: what to train and measure, for any number of seeds."""
+"""Pieces of work for the runner: settings that are trained together on one source, for any number of seeds."""
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from choqolate.concepts.embedding import Embeddings
 from choqolate.debiasing.ways import DEBIASING, Case, missing
-from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.table_training import fit_scores_runs, package_versions
+from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.measures import Metrics, measuring
 from choqolate.experiments.engine.methods import Method, Parameters, find_method
 from choqolate.experiments.engine.results import Run
 from choqolate.experiments.engine.sources import Source, load_embeddings
-from choqolate.experiments.engine.tuning import open_grid, tune
+from choqolate.experiments.engine.tuning import is_tuned, open_grid, tune
 
 Config = dict[str, Any]
 PROTOCOL = 1
@@ -32,7 +33,7 @@ class Done(NamedTuple):
 
 
 class Task(Protocol):
-    """Something to do once for each seed, with one or several results a seed."""
+    """Something to do once for each seed, with one or several results per seed."""
 
     @property
     def label(self) -> str:
@@ -48,106 +49,141 @@ class Task(Protocol):
         """Train and measure; raises :class:`ChoqolateError` if nothing of it can be done on these data."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """Train a method in one or several settings; what these leave open is chosen on validation rows.
+class Asked(NamedTuple):
+    """A setting, and what tells its runs from all others."""
 
-    Attributes:
-        source: the data.
-        method: see :func:`~choqolate.experiments.engine.methods.find_method`.
-        settings: parameters of the estimator, with one result each.
-        rule: how open parameters are chosen, see :func:`~choqolate.experiments.engine.tuning.tune`.
-        tuned_at: the parameters that are set while others are chosen, the same for all settings.
+    setting: RunSetting
+    config: Config
+
+    @classmethod
+    def on(cls, source: Source, setting: RunSetting) -> Asked:
+        """The setting on a source: its runs are known by the data, the method and what is not as usual."""
+        method = find_method(setting.method)
+        config: Config = {"protocol": PROTOCOL, "data": _variant(source, setting).config(), "method": setting.method}
+        parameters = {"parameters": method.unusual(setting.parameters)}
+        if setting.debiasing is not None:
+            vectors = _vectors(source, setting.debiasing)
+            return cls(setting, config | parameters | vectors | {"debiasing": setting.debiasing})
+        config |= {"rule": setting.rule} | ({"code": method.code} if method.code else {})
+        return cls(setting, config | parameters | _tuned_at(method, setting))
+
+
+def _tuned_at(method: Method, setting: RunSetting) -> Config:
+    """The parameters that were set while others were chosen, if any were chosen and with other values than trained."""
+    tuned_at = method.unusual(setting.tuned_at)
+    counts = open_grid(method, setting.rule) and tuned_at != method.unusual(setting.parameters)
+    return {"tuned_at": tuned_at} if counts else {}
+
+
+def _vectors(source: Source, way: str) -> Config:
+    """What projections depend on: whose vectors they are, and what spurious words are paired with."""
+    if not DEBIASING[way].needs.embeddings or source.embeddings is None:
+        return {}
+    encoder = Embeddings.load(source.embeddings).folder.backbone.identity
+    return {"encoder": encoder, "subjects": list(source.subjects)}
+
+
+def _variant(source: Source, setting: RunSetting) -> Source:
+    return source if setting.n_classes is None else replace(source, n_classes=setting.n_classes)
+
+
+def unmet(source: Source, setting: RunSetting) -> str | None:
+    """What a source lacks that a setting needs, in words; ``None`` if it lacks nothing."""
+    if setting.debiasing is None:
+        return None
+    way, table = DEBIASING[setting.debiasing], source.load()
+    lack = missing(way, Case((), table, table.spurious, {}, load_embeddings(source)))
+    return None if lack is None else lack.removeprefix(f"{way.title} ")
+
+
+def pieces(source: Source, asked: Iterable[Asked]) -> list[Piece]:
+    """Settings grouped by what can be trained together; the order is that of the first of each group."""
+    groups: dict[str, list[Asked]] = {}
+    for one in asked:
+        groups.setdefault(json.dumps(_common(one.setting), sort_keys=True, default=str), []).append(one)
+    return [Piece(source, tuple(members)) for members in groups.values()]
+
+
+def _common(setting: RunSetting) -> list[Any]:
+    """What settings have in common that are trained together.
+
+    Ways of debiasing start from the same models. What is chosen on validation rows is chosen once for all settings that
+    rest on it. All else shares its work only where the method trains parameters side by side.
     """
+    method = find_method(setting.method)
+    place = [setting.method, setting.n_classes, setting.rule, setting.debiasing is not None]
+    if setting.debiasing is not None:
+        return [*place, dict(setting.parameters)]
+    if is_tuned(method, setting.rule):
+        return [*place, dict(setting.tuned_at)]
+    aside = method.side_by_side
+    own = {name: value for name, value in setting.parameters.items() if name not in aside}
+    return [*place, own, sorted(set(setting.parameters) & set(aside))]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Settings of one source that are trained together, see :func:`pieces`."""
 
     source: Source
-    method: str
-    settings: tuple[Parameters, ...] = ({},)  # never written to
-    rule: str = "accuracy"
-    tuned_at: Parameters = field(default_factory=dict)
+    asked: tuple[Asked, ...]
 
     @property
     def label(self) -> str:
-        return f"{self.method} on {self.source.title}"
+        first = self.asked[0].setting
+        return f"{first.method if first.debiasing is None else 'debiasing'} on {self.source.title}"
 
     def configs(self) -> list[Config]:
-        common = {"protocol": PROTOCOL, "data": self.source.config(), "method": self.method, "rule": self.rule}
-        method = find_method(self.method)
-        if method.code:
-            common |= {"code": method.code}
-        return [common | self._parameters(method, setting) for setting in self.settings]
+        return [one.config for one in self.asked]
 
-    def _parameters(self, method: Method, setting: Parameters) -> Config:
-        own, tuned_at = method.unusual(setting), method.unusual(self.tuned_at)
-        counts = open_grid(method, self.rule) and tuned_at != own
-        return {"parameters": own} | ({"tuned_at": tuned_at} if counts else {})
-
-    def part(self, places: Sequence[int]) -> Training:
-        return replace(self, settings=tuple(self.settings[place] for place in places))
+    def part(self, places: Sequence[int]) -> Piece:
+        return replace(self, asked=tuple(self.asked[place] for place in places))
 
     def run(self, seeds: Sequence[int]) -> Done:
         start = time.perf_counter()
-        table, method = self.source.load(), find_method(self.method)
-        with _usual_warnings():
-            chosen = dict(tune(method, table, self.tuned_at, self.rule)[0].parameters)
-            settings = [chosen | dict(setting) for setting in self.settings]
-            outcomes = method.train(table.part("train"), seeds, settings)
-            measure = measuring(table)
-            measured = [[_Measured(measure(model), chosen) for model in models] for models in outcomes]
-        return Done(_runs(self.configs(), seeds, measured, time.perf_counter() - start), {})
+        settings = [one.setting for one in self.asked]
+        work = _train if settings[0].debiasing is None else _debias
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallRemainderWarning)  # no news among many runs
+            found = work(_variant(self.source, settings[0]), settings, seeds)
+        done = {place: models for place, models in enumerate(found) if not isinstance(models, str)}
+        configs = [self.asked[place].config for place in done]
+        problems = {place: why for place, why in enumerate(found) if isinstance(why, str)}
+        return Done(_runs(configs, seeds, list(done.values()), time.perf_counter() - start), problems)
 
 
-@dataclass(frozen=True)
-class Mitigation:
-    """Train CHOQOLATE, then do all that may free it from a bias.
-
-    Attributes:
-        source: the data, with groups and spurious concepts.
-        parameters: of the classifier.
-        ways: names in ``DEBIASING``.
-    """
-
-    source: Source
-    ways: tuple[str, ...]
-    parameters: Parameters = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        return f"debiasing on {self.source.title}"
-
-    def configs(self) -> list[Config]:
-        common = {"protocol": PROTOCOL, "data": self.source.config(), "method": "choqolate"}
-        common |= {"parameters": find_method("choqolate").unusual(self.parameters)}
-        return [common | self._vectors(way) | {"debiasing": way} for way in self.ways]
-
-    def _vectors(self, way: str) -> Config:
-        """What projections depend on: whose vectors they are, and what spurious words are paired with."""
-        if not DEBIASING[way].needs.embeddings or self.source.embeddings is None:
-            return {}
-        encoder = Embeddings.load(self.source.embeddings).folder.backbone.identity
-        return {"encoder": encoder, "subjects": list(self.source.subjects)}
-
-    def part(self, places: Sequence[int]) -> Mitigation:
-        return replace(self, ways=tuple(self.ways[place] for place in places))
-
-    def run(self, seeds: Sequence[int]) -> Done:
-        start = time.perf_counter()
-        with _usual_warnings():
-            case = bias_case(self.source, self.parameters, seeds)
-            measured, done, problems = [], [], {}
-            for place, (way, config) in enumerate(zip(self.ways, self.configs(), strict=True)):
-                try:
-                    models, table = DEBIASING[way].apply(case)
-                except ChoqolateError as error:  # of this way alone, such as a word that the encoder does not know
-                    problems[place] = str(error)
-                    continue
-                measure = measuring(table, information=False)
-                measured.append([_Measured(measure(m), m.provenance_.debiasing or {}) for m in models])
-                done.append(config)
-        return Done(_runs(done, seeds, measured, time.perf_counter() - start), problems)
+class _Measured(NamedTuple):
+    metrics: Metrics
+    chosen: Mapping[str, Any]
 
 
-def bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> Case:
+def _train(source: Source, settings: Sequence[RunSetting], seeds: Sequence[int]) -> list[list[_Measured] | str]:
+    """Train a method in several settings; what these leave open is chosen once, on validation rows."""
+    table, first = source.load(), settings[0]
+    method = find_method(first.method)
+    chosen = dict(tune(method, table, first.tuned_at, first.rule)[0].parameters)
+    trained = method.train(table.part("train"), seeds, [chosen | dict(setting.parameters) for setting in settings])
+    measure = measuring(table)
+    return [[_Measured(measure(model), chosen) for model in models] for models in trained]
+
+
+def _debias(source: Source, settings: Sequence[RunSetting], seeds: Sequence[int]) -> list[list[_Measured] | str]:
+    """Train CHOQOLATE once, then do each thing that may free it from a bias; a text where that cannot be done."""
+    case = _bias_case(source, settings[0].parameters, seeds)
+    found: list[list[_Measured] | str] = []
+    for setting in settings:
+        assert setting.debiasing is not None
+        try:
+            models, table = DEBIASING[setting.debiasing].apply(case)
+        except ChoqolateError as error:  # of this way alone, such as a word that the encoder does not know
+            found.append(str(error))
+            continue
+        measure = measuring(table, information=False)
+        found.append([_Measured(measure(model), model.provenance_.debiasing or {}) for model in models])
+    return found
+
+
+def _bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> Case:
     """Models trained on a biased table, and all that a way to free them of the bias may need."""
     table = source.load()
     models = fit_scores_runs(table, seeds, device="cpu", **parameters)
@@ -161,18 +197,6 @@ def bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> C
     )
 
 
-def possible_ways(source: Source) -> tuple[list[str], dict[str, str]]:
-    """The ways to mitigate a bias whose needs a source meets, and what the others lack."""
-    case = Case((), source.load(), source.load().spurious, {}, load_embeddings(source))
-    lacking = {name: missing(way, case) for name, way in DEBIASING.items()}
-    return [name for name, lack in lacking.items() if lack is None], {n: lack for n, lack in lacking.items() if lack}
-
-
-class _Measured(NamedTuple):
-    metrics: Metrics
-    chosen: Mapping[str, Any]
-
-
 def _runs(
     configs: Sequence[Config], seeds: Sequence[int], measured: Sequence[Sequence[_Measured]], seconds: float
 ) -> list[Run]:
@@ -183,11 +207,3 @@ def _runs(
         for config, of_config in zip(configs, measured, strict=True)
         for seed, (metrics, chosen) in zip(seeds, of_config, strict=True)
     ]
-
-
-@contextmanager
-def _usual_warnings() -> Iterator[None]:
-    """What is no news among many runs: nodes of which a removal leaves little."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "little is left of some nodes", ChoqolateWarning)
-        yield

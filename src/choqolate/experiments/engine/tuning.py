@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -78,6 +78,11 @@ def open_grid(method: Method, rule: str) -> dict[str, Sequence[Any]]:
     return dict(method.grid) | (dict(method.dials) if rule == "sparsest" else {})
 
 
+def is_tuned(method: Method, rule: str) -> bool:
+    """Whether a rule leaves anything of a method to be chosen."""
+    return bool(open_grid(method, rule)) or len(method.variants) > 1
+
+
 def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores]:
     """Rows to train on and rows to choose on: the table's own, or a fifth of those for training."""
     train = table.part("train")
@@ -87,16 +92,29 @@ def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores
     return parts.part("train"), parts.part("test")
 
 
-def _measure(setting: Mapping[str, Any], runs: Sequence[ConceptModel], rows: ConceptScores) -> Tried:
+def mean_accuracy(runs: Sequence[ConceptModel], rows: ConceptScores) -> float:
+    """The accuracy on some rows, in the mean over runs."""
     truth = rows.labels
     assert truth is not None
-    accuracy = [metrics.accuracy(truth, run.predict(inputs(run, rows)).astype(str)) for run in runs]
+    return float(np.mean([metrics.accuracy(truth, run.predict(inputs(run, rows)).astype(str)) for run in runs]))
+
+
+def least_accuracy(found: Iterable[float]) -> float:
+    """The accuracy from which on a setting is within the tolerance of the best.
+
+    >>> round(least_accuracy([0.91, 0.95]), 6)
+    0.94
+    """
+    return max(found) - TOLERANCE
+
+
+def _measure(setting: Mapping[str, Any], runs: Sequence[ConceptModel], rows: ConceptScores) -> Tried:
     gini = [metrics.mean_over_nodes(metrics.attribution_gini(run.node_attributions_)).mean for run in runs]
-    return Tried(setting, float(np.mean(accuracy)), float(np.nan_to_num(np.mean(gini))))
+    return Tried(setting, mean_accuracy(runs, rows), float(np.nan_to_num(np.mean(gini))))
 
 
 def _ranked(tried: Sequence[Tried], rule: str) -> list[Tried]:
     if rule == "accuracy":
         return sorted(tried, key=lambda one: (-one.accuracy, -one.gini))
-    least = max(one.accuracy for one in tried) - TOLERANCE
+    least = least_accuracy(one.accuracy for one in tried)
     return sorted(tried, key=lambda one: (one.accuracy < least, -one.gini, -one.accuracy))

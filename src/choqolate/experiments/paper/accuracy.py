@@ -1,19 +1,15 @@
 """Table A3: accuracy of all methods."""
 
-from choqolate.experiments.engine import comparison
-from choqolate.experiments.engine.experiment import Collected, Experiment, Shown
-
-
-def _show(collected: Collected) -> Shown:
-    return Shown({"accuracy": comparison.table(collected, "Accuracy", ["accuracy"])})
-
+from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_metrics
+from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.published import DATA, published
 
 EXPERIMENT = Experiment(
     name="accuracy",
     title="Accuracy of all methods",
     paper="Table A3",
-    data=comparison.DATA,
-    seeds=comparison.SEEDS,
-    tasks=comparison.tasks,
-    show=_show,
+    data=DATA,
+    seeds=SEEDS,
+    settings=method_settings,
+    show=show_metrics("accuracy", "Accuracy", ["accuracy"], published),
 )

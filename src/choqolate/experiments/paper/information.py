@@ -1,25 +1,20 @@
-"""Table A5: how much of the input the nodes keep. More is not better: a copy of the input would keep all."""
+"""Table A5: how much of the input the nodes keep."""
 
-from choqolate.experiments.engine import comparison
-from choqolate.experiments.engine.experiment import Collected, Experiment, Shown
+from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_metrics
+from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.published import DATA, published
 
 NOTE = (
     "HSIC is normalised (CKA) with a linear kernel, CKNNA counts 10 neighbours; both between the scaled scores and the "
     "node values of the test images. The paper does not say which kernel it uses."
 )
 
-
-def _show(collected: Collected) -> Shown:
-    table = comparison.table(collected, "HSIC and CKNNA", ["hsic", "cknna"], better=False)
-    return Shown({"information": table}, notes=[NOTE])
-
-
 EXPERIMENT = Experiment(
     name="information",
     title="What the nodes keep of the input: HSIC and CKNNA",
     paper="Table A5",
-    data=comparison.DATA,
-    seeds=comparison.SEEDS,
-    tasks=comparison.tasks,
-    show=_show,
+    data=DATA,
+    seeds=SEEDS,
+    settings=method_settings,
+    show=show_metrics("information", "HSIC and CKNNA", ["hsic", "cknna"], published, note=NOTE),
 )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from choqolate.debiasing.ways import DEBIASING, Debiasing
-from choqolate.experiments.engine.comparison import printed
-from choqolate.experiments.engine.experiment import Collected, Experiment, Settings, Shown
+from choqolate.experiments.engine.experiment import Collected, Experiment, Line, RunSetting, Shown
 from choqolate.experiments.engine.markup import CHECK
 from choqolate.experiments.engine.sources import Source
-from choqolate.experiments.engine.tables import Cell, Column, Row, Table
-from choqolate.experiments.engine.tasks import Config, Mitigation, Task, possible_ways
+from choqolate.experiments.paper.published import published
 
-METRICS = {"accuracy": "Accuracy", "worst_group": "Worst group", "reweighted_accuracy": "Accuracy, reweighted"}
+METRICS = ("accuracy", "worst_group", "reweighted_accuracy")
 HEADS = ("Method", "No group labels", "No training", "Test time")
 NOTE = (
     "Reweighted: groups count as often as in training. A mark says that a method needs no group labels, trains nothing "
@@ -22,43 +17,15 @@ NOTE = (
 )
 
 
-def _mitigation(source: Source, settings: Settings) -> Mitigation:
-    parameters: dict[str, Any] = {"n_nodes": 8} | dict(settings.parameters)
-    return Mitigation(source, tuple(possible_ways(source)[0]), parameters)
-
-
-def _tasks(source: Source, settings: Settings) -> Sequence[Task]:
-    return [_mitigation(source, settings)]
-
-
-def _cells(collected: Collected, source: Source, way: str) -> list[Cell]:
-    lacking = possible_ways(source)[1]
-    if way in lacking:
-        why = lacking[way].removeprefix(f"{DEBIASING[way].title} ")
-        return [Cell(None, printed(source, metric, way), why) for metric in METRICS]
-    mitigation = _mitigation(source, collected.settings)
-    config: Config = mitigation.configs()[mitigation.ways.index(way)]
-    return [collected.cell(config, metric, printed(source, metric, way)) for metric in METRICS]
-
-
-def _marks(way: Debiasing) -> tuple[str, ...]:
-    if way.name == "baseline":
-        return "", "", ""
+def _line(way: Debiasing) -> Line:
     needs = way.needs
-    return tuple(CHECK if mark else "" for mark in (not needs.group_labels, not needs.retraining, needs.test_time))
+    marks = (not needs.group_labels, not needs.retraining, needs.test_time) if way.name != "baseline" else (False,) * 3
+    return Line(way.name, (way.title, *(CHECK if mark else "" for mark in marks)))
 
 
 def _show(collected: Collected) -> Shown:
-    columns = [
-        Column(name, source.title, percent=True, higher_is_better=True)
-        for source in collected.sources
-        for name in METRICS.values()
-    ]
-    rows = [
-        Row((way.title, *_marks(way)), tuple(cell for s in collected.sources for cell in _cells(collected, s, name)))
-        for name, way in DEBIASING.items()
-    ]
-    return Shown({"mitigation": Table("Bias mitigation", HEADS, columns, rows)}, notes=[NOTE])
+    table = collected.table("Bias mitigation", HEADS, METRICS, [_line(way) for way in DEBIASING.values()], published)
+    return Shown({"mitigation": table}, notes=[NOTE])
 
 
 def _misfit(source: Source) -> str | None:
@@ -75,7 +42,7 @@ EXPERIMENT = Experiment(
     paper="Table 1",
     data=("waterbirds", "celeba"),
     seeds=20,
-    tasks=_tasks,
+    settings=lambda source, options: {way: RunSetting(parameters=options.common, debiasing=way) for way in DEBIASING},
     show=_show,
     misfit=_misfit,
 )

@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+DATA = ("cats-dogs-cars", "monumai", "coco", "cub")
+"""The data sets that the paper compares all methods on."""
+
 Published = tuple[float, float]
 """Mean and standard deviation over the paper's runs."""
 
@@ -35,14 +38,6 @@ class Component(NamedTuple):
     l1_inter: bool
     l1_all: bool
     quality: Quality
-
-
-class Properties(NamedTuple):
-    """What the paper's table of bias mitigation marks of a method."""
-
-    fine_tuning_free: bool
-    annotation_free: bool
-    test_time: bool
 
 
 class Significance(NamedTuple):
@@ -202,17 +197,6 @@ BIAS: dict[str, dict[str, tuple[Published, Published]]] = {
     },
 }
 """``tab:bias_mitigation``: data set, method; accuracy and worst-group accuracy. ``rescale`` is the paper's edit."""
-
-PROPERTIES: dict[str, Properties] = {
-    "baseline": Properties(False, False, False),
-    "oracle": Properties(True, True, False),
-    "rescale": Properties(True, True, True),
-    "ortho-proj": Properties(False, True, True),
-    "ortho-cali": Properties(False, True, True),
-    "dfr": Properties(False, False, True),
-    "group-dro": Properties(False, False, True),
-}
-"""``tab:bias_mitigation``: the check marks of each method."""
 
 SIGNIFICANCE: dict[str, dict[str, tuple[tuple[float, str], tuple[float, str]]]] = {
     "cats-dogs-cars": {

@@ -1,21 +1,17 @@
 """Table A4: how concentrated and how coherent the nodes of all methods are."""
 
-from choqolate.experiments.engine import comparison
-from choqolate.experiments.engine.experiment import Collected, Experiment, Shown
-
-
-def _show(collected: Collected) -> Shown:
-    title = "Attribution Gini and Node Coherence"
-    table = comparison.table(collected, title, ["gini", "coherence"])
-    return Shown({"quality": table}, notes=[comparison.OVER_SCORES])
-
+from choqolate.experiments.engine.all_methods import OVER_SCORES, SEEDS, method_settings, show_metrics
+from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.published import DATA, published
 
 EXPERIMENT = Experiment(
     name="quality",
     title="Quality of the nodes: Gini and coherence",
     paper="Table A4",
-    data=comparison.DATA,
-    seeds=comparison.SEEDS,
-    tasks=comparison.tasks,
-    show=_show,
+    data=DATA,
+    seeds=SEEDS,
+    settings=method_settings,
+    show=show_metrics(
+        "quality", "Attribution Gini and Node Coherence", ["gini", "coherence"], published, note=OVER_SCORES
+    ),
 )

@@ -1,0 +1,140 @@
+"""All methods on the same scores: what to run, and how the paper's main tables and its figure of trade-offs show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from choqolate.experiments.engine.experiment import Collected, Line, Options, PaperLookUp, Runs, RunSetting, Shown
+from choqolate.experiments.engine.figures import Points, trade_off_grid
+from choqolate.experiments.engine.markup import DASH
+from choqolate.experiments.engine.measures import METRICS, QUALITIES
+from choqolate.experiments.engine.methods import find_method
+from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.statistics import compare, show_p
+from choqolate.experiments.engine.tables import Row, Table
+
+SEEDS = 20
+OVER_SCORES = (
+    "The nodes of PSCBM weigh concept units that are learnt from all scores. Over these units, as its authors read it, "
+    "a concept that is not kept counts as zero; over scores are the weights of the scores themselves, through the "
+    "units."
+)
+
+
+def method_settings(source: Source, options: Options) -> dict[str, RunSetting]:
+    """Every method, under its name."""
+    return settings_of(options.methods, options)
+
+
+def settings_of(methods: Sequence[str], options: Options) -> dict[str, RunSetting]:
+    """Some methods, under their names; what is chosen on validation rows is chosen with the same parameters."""
+    return {name: RunSetting(name, options.common, options.rule, tuned_at=options.common) for name in methods}
+
+
+def lines(collected: Collected) -> list[Line]:
+    """All methods; one whose nodes stand on learnt units is read twice, over these and over the scores below them."""
+    found: list[Line] = []
+    for method in collected.options.methods:
+        title = find_method(method).title
+        found.append(Line(method, (title,)))
+        again = Line(method, (f"{title}, over scores",), "_over_scores")
+        values = [value for runs in collected.runs.values() for value in runs[method].values(again.of("gini"))]
+        if any(map(math.isfinite, values)):
+            found.append(again)
+    return found
+
+
+# ---------------------------------------------------------------------- metrics
+
+
+def show_metrics(
+    name: str, caption: str, metrics: Sequence[str], published: PaperLookUp, note: str = ""
+) -> Callable[[Collected], Shown]:
+    """Show methods in rows and metrics by data set in columns, the paper's numbers beside ours."""
+
+    def show(collected: Collected) -> Shown:
+        kept = [line for line in lines(collected) if not line.suffix or set(metrics) & set(QUALITIES)]
+        table = collected.table(caption, ("Method",), metrics, kept, published)
+        return Shown({name: table}, notes=[note] if note else [])
+
+    return show
+
+
+# ---------------------------------------------------------------------- trade-off
+
+
+def show_trade_off(name: str) -> Callable[[Collected], Shown]:
+    """Show accuracy against the quality of the nodes, one panel per data set."""
+    return lambda collected: Shown(
+        figures={name: trade_off_grid({source.title: trade_offs(collected, source) for source in collected.runs})}
+    )
+
+
+def trade_offs(collected: Collected, source: Source) -> dict[str, Points]:
+    """Quality and accuracy of all runs of all methods on one data set, for each quality."""
+    runs = collected.runs[source]
+    return {
+        METRICS[quality].name: {
+            line.texts[0]: (runs[line.label].values(line.of(quality)), runs[line.label].values("accuracy"))
+            for line in lines(collected)
+        }
+        for quality in QUALITIES
+    }
+
+
+# ---------------------------------------------------------------------- significance
+
+
+PaperTest = Callable[[str, str, Any], tuple[float, str] | None]
+"""From metric, data set and baseline to Δ and p that the paper prints of CHOQOLATE against it."""
+
+
+def show_significance(name: str, published: PaperTest) -> Callable[[Collected], Shown]:
+    """Show whether the first method's nodes are better than those of each other method."""
+    return lambda collected: Shown(
+        {name: significance_table(collected, published)}, notes=[significance_note(collected)]
+    )
+
+
+def significance_note(collected: Collected) -> str:
+    """What Δ and p are."""
+    ours = find_method(collected.options.methods[0]).title
+    return (
+        "Δ is the distance of the medians relative to the size of the other's; p is that of the one-sided Mann-Whitney "
+        f"U test that the values of {ours} are larger."
+    )
+
+
+def significance_table(collected: Collected, published: PaperTest = lambda *_: None) -> Table:
+    """A row for each baseline on each data set."""
+    ours, *others = lines(collected)
+    heads = ["Data set", "Other"]
+    for name in ("Gini", "Coherence"):
+        heads += [f"{name} Δ", f"{name} p", f"{name} Δ, paper", f"{name} p, paper"]
+    texts = [
+        [source.title, *other.texts, *_tests(source, runs, ours, other, published)]
+        for source, runs in collected.runs.items()
+        for other in others
+    ]
+    printed = [k for k in range(len(heads)) if any(row[k] for row in texts)]  # without empty columns of the paper
+    rows = [Row(tuple(row[k] for k in printed), ()) for row in texts]
+    return Table(f"{ours.texts[0]} against the others", tuple(heads[k] for k in printed), (), rows)
+
+
+def _tests(source: Source, runs: Mapping[Any, Runs], ours: Line, other: Line, published: PaperTest) -> list[str]:
+    """Δ and p of each quality, and what the paper prints of them."""
+    texts: list[str] = []
+    for metric in QUALITIES:
+        result = compare(*(runs[one.label].values(one.of(metric)) for one in (ours, other)))
+        known = source.in_paper and ours.label == "choqolate" and not other.suffix
+        paper = published(metric, source.name, other.label) if known else None
+        enough = min(result.n_ours, result.n_baseline) > 1
+        texts += [_delta(result.delta), show_p(result.p)] if enough else [DASH, DASH]
+        texts += ["", ""] if paper is None else [_delta(paper[0]), paper[1]]
+    return texts
+
+
+def _delta(value: float) -> str:
+    return DASH if math.isnan(value) else f"{value:z.2f}"

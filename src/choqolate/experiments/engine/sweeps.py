@@ -1,0 +1,93 @@
+"""Settings side by side on each data set, as one table and one figure: what the paper's ablations have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
+from choqolate.experiments.engine.figures import Points, trade_off_grid
+from choqolate.experiments.engine.measures import METRICS, QUALITIES
+from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.tables import Row, Table
+
+SEEDS = 5
+COLUMNS = ("accuracy", *QUALITIES)
+
+
+class SweepRow(NamedTuple):
+    """What a sweep knows a setting by: how it stands in table and figure.
+
+    Attributes:
+        texts: that lead its row of the table.
+        legend: its name in the figure.
+        paper: what the paper prints, with ``accuracy``, ``gini`` and ``coherence``.
+        panel: of the figure, if there are several per data set.
+    """
+
+    texts: tuple[str, ...]
+    legend: str
+    paper: Any = None
+    panel: str = ""
+
+
+def sweep(
+    *,
+    name: str,
+    title: str,
+    paper: str,
+    data: tuple[str, ...],
+    caption: str,
+    heads: tuple[str, ...],
+    settings: Callable[[Source, Options], Mapping[SweepRow, RunSetting]],
+    note: str = "",
+    misfit: Callable[[Source], str | None] = lambda source: None,
+) -> Experiment:
+    """An experiment with one row per setting.
+
+    Args:
+        name, title, paper, data, misfit: of the experiment.
+        caption: of the table; ``{data}`` is the data set.
+        heads: of the texts that lead a row.
+        settings: what to run on a source, by row.
+        note: what is to be said about it.
+    """
+
+    def show(collected: Collected) -> Shown:
+        files = {source: f"{name}-{source.name}" if len(collected.runs) > 1 else name for source in collected.runs}
+        tables = {
+            files[source]: _table(caption.format(data=source.title), heads, source, runs)
+            for source, runs in collected.runs.items()
+        }
+        panels = {source: _panels(source, runs) for source, runs in collected.runs.items()}
+        if all(len(of_source) == 1 for of_source in panels.values()):
+            figures = {name: trade_off_grid({title: one for own in panels.values() for title, one in own.items()})}
+        else:
+            figures = {files[source]: trade_off_grid(own, down=True) for source, own in panels.items()}
+        return Shown(tables, figures, [note] if note else [])
+
+    return Experiment(name, title, paper, data, SEEDS, settings, show, misfit)
+
+
+def _table(caption: str, heads: tuple[str, ...], source: Source, runs: Mapping[SweepRow, Runs]) -> Table:
+    """Accuracy, Gini and coherence of each setting; on data sets of the paper its numbers beside ours."""
+    rows = [
+        Row(
+            row.texts,
+            tuple(own.cell(name, getattr(row.paper, name, None) if source.in_paper else None) for name in COLUMNS),
+        )
+        for row, own in runs.items()
+    ]
+    return Table(caption, heads, [METRICS[name] for name in COLUMNS], rows)
+
+
+def _panels(source: Source, runs: Mapping[SweepRow, Runs]) -> dict[str, dict[str, Points]]:
+    """Quality and accuracy of the runs of each setting, for each panel and each quality."""
+    panels: dict[str, dict[str, Points]] = {}
+    for panel in dict.fromkeys(row.panel for row in runs):
+        own = {row.legend: one for row, one in runs.items() if row.panel == panel}
+        panels[f"{source.title}, {panel}" if panel else source.title] = {
+            METRICS[quality].name: {name: (one.values(quality), one.values("accuracy")) for name, one in own.items()}
+            for quality in QUALITIES
+        }
+    return panels

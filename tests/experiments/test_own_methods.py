@@ -1,0 +1,192 @@
+"""Estimators of one's own in a comparison: what they do wrong is said of them alone, and all others finish."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from choqolate import ChoqolateError
+from choqolate.experiments.engine.measures import measuring
+from choqolate.experiments.engine.methods import find_method
+from tests.cli.test_data_commands import choqolate
+from tests.experiments.test_tuning import Halves, bird_table
+
+
+class RaisesInPredict(Halves):
+    def predict(self, X):
+        raise KeyError("no")
+
+
+class RaisesInTransform(Halves):
+    def transform(self, X):
+        if hasattr(self, "means_"):
+            raise RuntimeError("not\ntoday")
+        return super().transform(X)
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+class RaisesInFit(Halves):
+    def fit(self, X, y):
+        raise IndexError("out of luck")
+
+
+class RaisesWhenCloned(Halves):
+    def __init__(self, random_state=0, *others):
+        super().__init__(random_state)
+
+
+class PredictsIndices(Halves):
+    def predict(self, X):
+        return np.searchsorted(self.classes_, super().predict(X))
+
+
+class PredictsProbabilities(Halves):
+    def predict(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+class PredictsAList(Halves):
+    def predict(self, X):
+        return super().predict(X).tolist()
+
+
+class AttributesAList(Halves):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.node_attributions_ = self.node_attributions_.tolist()
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) @ np.asarray(self.node_attributions_).T
+
+
+class AttributesTooMuch(Halves):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.node_attributions_ = [[0.5] * 9] * 2
+        return self
+
+
+class AttributesWords(AttributesTooMuch):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.node_attributions_ = [["sea"] * 6] * 2
+        return self
+
+
+class AttributesNothing(Halves):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.kept_ = self.node_attributions_
+        del self.node_attributions_
+        return self
+
+
+class CountsWrongly(Halves):
+    @property
+    def n_parameters_(self):
+        raise ZeroDivisionError("by none")
+
+
+class TransformsToNaN(Halves):
+    def transform(self, X):
+        return super().transform(X) * (np.nan if hasattr(self, "means_") else 1.0)
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+def named(kind):
+    return f"{__name__}:{kind.__name__}"
+
+
+def measured(kind, table):
+    (models,) = find_method(named(kind)).train(table.part("train"), [0], [{}])
+    return measuring(table)(models[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (CountsWrongly, "The n_parameters_ of {name} failed with ZeroDivisionError: by none"),
+        (RaisesInFit, "The fit of {name} failed with IndexError: out of luck"),
+        (RaisesWhenCloned, "The fit of {name} failed with RuntimeError: "),
+        (RaisesInPredict, "The predict of {name} failed with KeyError: 'no'"),
+        (RaisesInTransform, "The transform of {name} failed with RuntimeError: not\ntoday"),
+        (
+            PredictsIndices,
+            "Expected the predict of {name} to give labels as it gets them in fit, such as 'landbird', 'waterbird', "
+            "but it gives '0', '1'. Turn indices back into labels, for example with classes_[indices].",
+        ),
+        (
+            PredictsProbabilities,
+            "Expected the predict of {name} to give one label per row, shape (75,), but it gives shape (75, 2).",
+        ),
+        (
+            AttributesTooMuch,
+            "Expected {name} to have node_attributions_ of shape (nodes, 6) after fit, but its shape is (2, 9).",
+        ),
+        (
+            AttributesWords,
+            "Expected {name} to have node_attributions_ of shape (nodes, 6) after fit, but it holds other things than "
+            "numbers, or rows that differ: could not convert string to float: 'sea'",
+        ),
+        (
+            AttributesNothing,
+            "Expected {name} to have node_attributions_ of shape (nodes, 6) after fit, but there is none.",
+        ),
+        (
+            TransformsToNaN,
+            "Expected the transform of {name} to give a matrix of shape (75, nodes), but 150 of its numbers are NaN or "
+            "infinite.",
+        ),
+    ],
+)
+def test_what_an_estimator_does_wrong_is_said_in_a_sentence(kind, message):
+    with pytest.raises(ChoqolateError) as raised:
+        measured(kind, bird_table())
+    assert str(raised.value).startswith(message.format(name=named(kind)))
+
+
+@pytest.mark.parametrize("kind", [AttributesAList, PredictsAList])
+def test_lists_do_as_well_as_arrays(kind):
+    table = bird_table()
+    assert measured(kind, table) == measured(Halves, table)
+
+
+def test_numbers_as_labels_may_be_predicted_as_numbers():
+    table = bird_table()
+    numbered = type(table)(
+        table.scores, table.concepts, labels=np.where(table.labels == "landbird", 0, 1), split=table.split
+    )
+    assert measured(PredictsIndices, numbered)["accuracy"] == measured(Halves, table)["accuracy"] > 0.6
+
+
+def test_methods_that_fail_are_named_and_all_others_finish(tmp_path):
+    """In one process and in several: the command ends with an error, after everything else is written."""
+    bird_table().save(tmp_path / "own.parquet")
+    short = ["--seeds", 2, "--epochs", 2, "--nodes", 3, "--method", "choqolate", "--also", named(Halves)]
+    bad = [word for kind in (RaisesInPredict, RaisesInTransform, PredictsIndices) for word in ("--also", named(kind))]
+    said = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "out", *short, *bad, "--processes", 2)
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    first, second = named(RaisesInPredict), named(RaisesInTransform)
+    assert said.err.startswith(
+        f"choqolate: RaisesInPredict on own failed: The predict of {first} failed with KeyError: 'no'. "
+        f"RaisesInTransform on own failed: The transform of {second} failed with RuntimeError: not today. "
+    )
+    assert "PredictsIndices on own failed: Expected the predict of" in said.err
+    assert said.err.endswith("All other results are written.\n")
+    table = pd.read_csv(tmp_path / "out" / "tables" / "comparison.csv").set_index("Method")
+    assert table["Accuracy runs"].to_dict() == {
+        "CHOQOLATE": 2,
+        "Halves": 2,
+        "RaisesInPredict": 0,
+        "RaisesInTransform": 0,
+        "PredictsIndices": 0,
+    }
+    again = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "out", *short, "--processes", 1)
+    assert again.code == 0, again.err
