@@ -17,10 +17,7 @@ from choqolate._util.checks import check_number
 from choqolate._util.files import write_bytes
 from choqolate.analysis.evaluation import evaluate
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
-from choqolate.concepts.backbones import load_backbone
-from choqolate.concepts.embedding import embed
-from choqolate.concepts.scoring import score
-from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.concepts.score_images import dataset_vocabulary, score_images
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
@@ -217,8 +214,8 @@ def _one_thread() -> Iterator[None]:
 
 
 def _score(rows: Manifest, folder: Path, verbose: bool) -> ConceptScores:
-    backbone = load_backbone("mini", device="cpu")
-    return score(embed(rows, backbone, folder, verbose=verbose), Vocabulary.parse(BIRDS.core, BIRDS.spurious), backbone)
+    words = dataset_vocabulary(BIRDS.name)
+    return score_images(rows, words, backbone="mini", device="cpu", embeddings=folder, verbose=verbose)
 
 
 def _tune_ours(table: ConceptScores, seeds: Sequence[int], verbose: bool) -> tuple[Choice, list[ChoqolateClassifier]]:

@@ -13,9 +13,8 @@ from typing import Any
 from choqolate._util.checks import find_concepts
 from choqolate._util.files import write_bytes
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
-from choqolate.concepts.embedding import Embeddings, embed
-from choqolate.concepts.scoring import score
-from choqolate.concepts.vocabulary import Vocabulary
+from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.score_images import dataset_vocabulary, score_images
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import find_dataset
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
@@ -125,7 +124,7 @@ def table_source(
 def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True) -> Source:
     """The embedded data set: drawn, encoded and scored, once for each folder and number of images."""
     place = folder / "birds"
-    words = Vocabulary.parse(BIRDS.core, BIRDS.spurious)
+    words = dataset_vocabulary(BIRDS.name)
     wanted = {
         "images": n_images,
         "backbone": load_backbone("mini").identity,
@@ -134,9 +133,8 @@ def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True
 
     def make() -> ConceptScores:
         rows = render_birds(place / "images", n_images, verbose=verbose)
-        backbone = load_backbone("mini", device="cpu")
-        encoded = embed(rows, backbone, place / "embeddings", verbose=verbose)
-        return score(encoded, words, backbone)
+        options: dict[str, Any] = {"embeddings": place / "embeddings", "verbose": verbose}
+        return score_images(rows, words, backbone="mini", device="cpu", **options)
 
     source = _prepared(place, BIRDS.name, BIRDS.title, wanted, make)
     return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core)
@@ -156,15 +154,13 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
             f"but it does not exist. {dataset.title} itself has no such classes."
         )
     rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options else {}))
-    words = Vocabulary.parse(dataset.core, dataset.spurious)
+    words = dataset_vocabulary(name)
     parts = (rows.paths, rows.labels, rows.split, rows.groups)
     known = _hash([*(None if part is None else part.tolist() for part in parts), rows.classes])
     wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_record().as_dict())}
 
     def make() -> ConceptScores:
-        encoder = load_backbone(backbone or DEFAULT_BACKBONE)
-        encoded = embed(rows, encoder, place / "embeddings", verbose=verbose)
-        return score(encoded, words, encoder)
+        return score_images(rows, words, backbone=backbone, embeddings=place / "embeddings", verbose=verbose)
 
     source = _prepared(place, name, dataset.title, wanted, make)
     return replace(source, embeddings=place / "embeddings", in_paper=True)
