@@ -318,17 +318,17 @@ def test_runs_on_a_table_with_other_parts_are_other_runs(tmp_path, changed):
     assert np.array_equal(getattr(table_source(path).load(), changed), other)
 
 
-def test_scores_of_a_copy_are_made_anew_when_its_labels_change(tmp_path, monkeypatch):
+def test_scores_of_a_copy_are_made_anew_when_its_labels_change(tmp_path):
     root, out = tmp_path / "root", tmp_path / "out"
     (root / "val2017").mkdir(parents=True)
     for row in range(6):
         put(root / "val2017" / f"{row}.jpg", row)
-    monkeypatch.setattr("choqolate.experiments.engine.sources.DEFAULT_BACKBONE", str(write_clip(tmp_path / "clip")))
+    clip = str(write_clip(tmp_path / "clip"))
 
     def place(classes):
         lines = [f"val2017/{row}.jpg,{name},{'test' if row % 3 == 0 else 'train'}" for row, name in enumerate(classes)]
         (root / "coco.csv").write_text("\n".join(["image,class,split", *lines]))
-        (sources, absent) = paper_sources(["coco"], root, out, verbose=False)
+        (sources, absent) = paper_sources(["coco"], root, out, clip, verbose=False)
         assert not absent
         return sources["coco"]
 
