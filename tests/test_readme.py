@@ -47,11 +47,13 @@ def test_the_python_code_of_the_readme_runs(newcomer, capsys):
 
 
 def test_the_python_code_of_the_guide_runs(newcomer):
-    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "images.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "images.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
     space: dict[str, object] = {}
-    exec(compile(block, "images.md", "exec"), space)
-    assert space["table"].concepts == ("red", "green", "sky")
-    assert space["table"].scores.shape == (24, 3)
+    for block in blocks:
+        exec(compile(block, "images.md", "exec"), space)
+        assert space["table"].concepts == ("red", "green", "sky")
+        assert space["table"].scores.shape == (24, 3)
 
 
 def test_the_python_code_of_the_page_on_explanations_runs(newcomer):

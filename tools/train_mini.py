@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 
 import choqolate
 from choqolate._util.files import write_bytes
-from choqolate.concepts import mini
+from choqolate.concepts import mini_backbone as mini
 from choqolate.datasets.base import words
 from choqolate.datasets.birds.attributes import ATTRIBUTES, SIDES, Scenes, sample_freely, sample_scenes
 from choqolate.datasets.birds.scenes import draw_pixels
@@ -61,7 +61,7 @@ class Captions:
         self._features = [[mini.features(word) for word in family.words] for family in FAMILIES]
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """One caption for each row, as :func:`choqolate.concepts.mini.bag` gives them."""
+        """One caption for each row, as :func:`choqolate.concepts.mini_backbone.bag` gives them."""
         texts = []
         for row in rows:
             # a weighted draw without replacement: the largest of log(u) / weight

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
     from choqolate.estimators.edits_file import save_edits
     from choqolate.estimators.model_folder import load
-    from choqolate.estimators.runs import fit_runs
+    from choqolate.estimators.seed_runs import fit_runs
     from choqolate.estimators.table_training import fit_scores
     from choqolate.explain import (
         explain_change,
@@ -78,7 +78,7 @@ _HOME = {
     "explain_model": "choqolate.explain",
     "find_counterfactual": "choqolate.explain",
     "find_suspects": "choqolate.analysis.suspects",
-    "fit_runs": "choqolate.estimators.runs",
+    "fit_runs": "choqolate.estimators.seed_runs",
     "fit_scores": "choqolate.estimators.table_training",
     "interaction_indices": "choqolate.integral",
     "load": "choqolate.estimators.model_folder",

@@ -9,7 +9,7 @@ import typer
 
 import choqolate as cq
 from choqolate.cli.application import app
-from choqolate.report.recipe import commands
+from choqolate.report.model_origin import commands
 from tests.cli.test_cli import choqolate
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_model_commands import ODD, write_table

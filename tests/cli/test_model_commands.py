@@ -21,7 +21,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
-from choqolate.report.recipe import FIT_OPTIONS
+from choqolate.report.model_origin import FIT_OPTIONS
 from tests.cli.test_cli import choqolate
 from tests.small_tables import CONCEPTS, bird_scores
 

@@ -15,7 +15,7 @@ from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import SHARD_ROWS, Embeddings, embed, write_quarantine
 from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
 from choqolate.concepts.preprocessing import decode
-from choqolate.concepts.store import VectorStore
+from choqolate.concepts.vector_store import VectorStore
 from choqolate.data.manifest import Manifest
 from choqolate.datasets import read_folder
 from tests.concepts.image_files import age, bad_files, draw, encoded, odd_files, write_album

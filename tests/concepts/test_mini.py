@@ -12,7 +12,7 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 import choqolate as cq
-from choqolate.concepts.mini import FILLERS, MiniBackbone, features, phrases
+from choqolate.concepts.mini_backbone import FILLERS, MiniBackbone, features, phrases
 from choqolate.datasets.birds import BIRDS, FAMILIES, sample_scenes, truth
 from choqolate.datasets.birds.scenes import draw_pixels, draw_scene
 from choqolate.errors import ChoqolateError

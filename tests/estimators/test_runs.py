@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import choqolate as cq
-from choqolate.estimators import runs
+from choqolate.estimators import seed_runs as runs
 from tests.small_tables import bird_scores
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from choqolate import ChoqolateError, ConceptScores
-from choqolate.debiasing.ways import DEBIASING
+from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.reproduction import check_folder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from choqolate.debiasing.ways import DEBIASING
+from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.results import Results

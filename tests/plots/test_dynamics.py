@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 
 from choqolate import ChoqolateClassifier, ChoqolateError
 from choqolate.explain.whole_model import ModelExplanation, explain_model
-from choqolate.plots.dynamics import training_dynamics
+from choqolate.plots.attribution_curves import training_dynamics
 from choqolate.plots.labels import pushed_apart
 
 

@@ -17,7 +17,7 @@ from choqolate import ChoqolateClassifier
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Interaction, ModelExplanation, explain_model, name_nodes
 from choqolate.plots.bars import attribution_bars
-from choqolate.plots.flows import class_flow
+from choqolate.plots.class_flows import class_flow
 from choqolate.plots.interaction_graphs import interaction_graph
 from choqolate.plots.style import MAIN, OTHER, SOFT
 from tests.small_tables import bird_scores

@@ -19,8 +19,8 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_training import fit_scores
 from choqolate.report.image_cards import choose, image_card, set_scale, steps
+from choqolate.report.model_origin import commands, words
 from choqolate.report.model_page import write_report
-from choqolate.report.recipe import commands, words
 from tests.reports import NASTY, bird_table, nasty_table, small_model
 
 
@@ -390,7 +390,7 @@ def test_a_page_is_called_html(model, tmp_path, name):
 
 
 def test_two_hundred_classes_and_226_concepts_fit_on_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr("choqolate.report.view.MOST_SETS", 8_000)  # it is the page that is tested, not the search
+    monkeypatch.setattr("choqolate.report.page_data.MOST_SETS", 8_000)  # it is the page that is tested, not the search
     rng = np.random.default_rng(0)
     labels = [f"class {index % 200}" for index in range(1200)]
     centres = rng.normal(size=(200, 226))

@@ -141,8 +141,7 @@ def fit(
 
     Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
     """
-    from choqolate.analysis.evaluation import spurious_concepts
-    from choqolate.analysis.table_parts import evaluate_parts
+    from choqolate.analysis.evaluation import evaluate_parts, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console, show_next
     from choqolate.data.scores import ConceptScores
@@ -250,7 +249,7 @@ def remove(
 
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
-    from choqolate.analysis.table_parts import marked_concepts
+    from choqolate.analysis.evaluation import marked_concepts
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.estimators.model_folder import check_model_folder, load
 

@@ -17,7 +17,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_inputs import inputs
 from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, explain_image, explain_model
-from choqolate.report.recipe import removal_command
+from choqolate.report.model_origin import removal_command
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
 _BAR = 20  # cells of the longest bar

@@ -203,7 +203,7 @@ def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", 
         ChoqolateError: if there are no such weights here and none can be downloaded.
     """
     if name == "mini":  # a folder of this name is ./mini or a Path
-        from choqolate.concepts.mini import MiniBackbone
+        from choqolate.concepts.mini_backbone import MiniBackbone
 
         return MiniBackbone(device=device, precision=precision)
     if str(name).startswith("open_clip:"):

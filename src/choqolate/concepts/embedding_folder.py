@@ -19,10 +19,10 @@ from choqolate._util.files import check_new_folder, replacing, write_bytes
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.preprocessing import NO_STATE, FileState
-from choqolate.concepts.store import VectorStore, remove_stale
+from choqolate.concepts.vector_store import VectorStore, remove_stale
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import BackboneRecord
-from choqolate.datasets.walk import EMBEDDINGS as DESCRIPTION
+from choqolate.datasets.image_search import EMBEDDINGS as DESCRIPTION
 from choqolate.errors import ChoqolateError
 
 FORMAT, FORMAT_VERSION = "choqolate-embeddings", 1

@@ -16,8 +16,8 @@ from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds import BIRDS
 from choqolate.datasets.cats_dogs_cars import CATS_DOGS_CARS
 from choqolate.datasets.celeba import CELEBA
-from choqolate.datasets.check import CopyCheck, check_copy
 from choqolate.datasets.coco import COCO
+from choqolate.datasets.copy_check import CopyCheck, check_copy
 from choqolate.datasets.cub import CUB
 from choqolate.datasets.image_folder import read_folder
 from choqolate.datasets.monumai import MONUMAI

@@ -8,8 +8,8 @@ import numpy as np
 
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import folders_below
-from choqolate.datasets.walk import list_images
+from choqolate.datasets.copy_search import folders_below
+from choqolate.datasets.image_search import list_images
 from choqolate.errors import ChoqolateError
 
 WANTED = {"cats": "train/cat.0.jpg", "dogs": "train/dog.0.jpg", "cars": "cars_train/00001.jpg or cars_test/00001.jpg"}

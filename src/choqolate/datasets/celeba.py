@@ -12,8 +12,8 @@ from choqolate._util.checks import check_choice
 from choqolate.data.image_list import read_columns
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import fields, find_copy, text_lines
-from choqolate.datasets.proportions import with_proportions_of_train
+from choqolate.datasets.copy_search import fields, find_copy, text_lines
+from choqolate.datasets.group_proportions import with_proportions_of_train
 from choqolate.errors import ChoqolateError
 
 ATTRIBUTES = "list_attr_celeba.txt"

@@ -13,8 +13,8 @@ from choqolate.data.image_list import Columns, read_columns
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import COLUMN_NAMES
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import folders_below, not_found
-from choqolate.datasets.walk import list_images
+from choqolate.datasets.copy_search import folders_below, not_found
+from choqolate.datasets.image_search import list_images
 from choqolate.errors import ChoqolateError
 
 FOLDERS = ("train2017", "val2017")

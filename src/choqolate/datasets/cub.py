@@ -10,7 +10,7 @@ import numpy as np
 from choqolate._util.checks import check_number
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import fields, find_copy
+from choqolate.datasets.copy_search import fields, find_copy
 from choqolate.errors import ChoqolateError
 
 INDEX = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")

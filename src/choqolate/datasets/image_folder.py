@@ -12,7 +12,7 @@ import numpy as np
 from choqolate._util.text import printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.splits import SPLIT_NAMES
-from choqolate.datasets.walk import EMBEDDINGS, Found, find_images
+from choqolate.datasets.image_search import EMBEDDINGS, Found, find_images
 from choqolate.errors import ChoqolateError
 
 

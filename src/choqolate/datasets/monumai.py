@@ -9,8 +9,8 @@ import numpy as np
 
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import find_copy
-from choqolate.datasets.walk import list_images
+from choqolate.datasets.copy_search import find_copy
+from choqolate.datasets.image_search import list_images
 from choqolate.errors import ChoqolateError
 
 

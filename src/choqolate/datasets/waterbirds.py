@@ -11,7 +11,7 @@ import numpy as np
 from choqolate.data.image_list import Columns, read_columns
 from choqolate.data.manifest import Manifest
 from choqolate.datasets.base import Dataset
-from choqolate.datasets.copies import find_copy, text_lines
+from choqolate.datasets.copy_search import find_copy, text_lines
 from choqolate.errors import ChoqolateError
 
 INDEX = "metadata.csv"

@@ -10,7 +10,7 @@ from choqolate.debiasing.orthogonal import (
     rescaled,
     text_projection,
 )
-from choqolate.debiasing.ways import DEBIASING, Case, Debiasing, Needs, missing
+from choqolate.debiasing.registry import DEBIASING, Case, Debiasing, Needs, missing
 
 __all__ = [
     "DEBIASING",

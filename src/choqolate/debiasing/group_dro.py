@@ -15,7 +15,6 @@ from torch import Tensor
 from choqolate._util.checks import check_number
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.group_rows import GroupedRows, balanced_batches, check_bottlenecks, grouped_parts
-from choqolate.debiasing.notes import with_note
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.integral import ChoquetLayer
@@ -131,7 +130,7 @@ def group_dro(
         theta = layers[k].get_parameter("theta").detach()[run].to(before[_THETA])
         network = replace(model.network_, parameters={**before, _THETA: theta})
         note = common | settings[k]._asdict() | {"worst_group": float(worst[k, run])}
-        made.append(with_note(model.with_network(network), note))
+        made.append(model.with_network(network).with_provenance(debiasing=note))
     return made
 
 

@@ -15,7 +15,6 @@ from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.scoring import concept_vectors, encode_prompts, score_vectors
 from choqolate.concepts.vocabulary import Vocabulary
 from choqolate.data.scores import ConceptScores
-from choqolate.debiasing.notes import with_note
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_inputs import inputs
@@ -248,7 +247,7 @@ def rescaled(model: ChoqolateClassifier, table: ConceptScores) -> ChoqolateClass
         np.where(scaling.constant, stand_in, scaling.low), np.where(scaling.constant, stand_in + 1.0, scaling.high)
     )
     again = replace(network, scaling=scaling, concept_means=scaling(X).mean(axis=0))
-    return with_note(model.with_network(again), note)
+    return model.with_network(again).with_provenance(debiasing=note)
 
 
 def vocabulary_of(table: ConceptScores) -> Vocabulary:

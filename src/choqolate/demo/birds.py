@@ -29,7 +29,7 @@ from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.experiments.engine.methods import RATES, TEMPERATURES
 from choqolate.experiments.engine.tuning import least_accuracy, mean_accuracy
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 from choqolate.network.removal import MODES
 

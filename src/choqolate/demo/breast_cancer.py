@@ -14,7 +14,7 @@ from choqolate._util.checks import check_number
 from choqolate._util.numbers import Spread
 from choqolate.demo import claim_folder
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.runs import fit_runs
+from choqolate.estimators.seed_runs import fit_runs
 from choqolate.network.removal import MODES
 
 N_RUNS = 5

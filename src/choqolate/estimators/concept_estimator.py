@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -59,6 +61,12 @@ class ConceptEstimator:
     @provenance_.setter
     def provenance_(self, said: Provenance | Mapping[str, Any] | None) -> None:
         self._provenance = Provenance.of(said)
+
+    def with_provenance(self, **changes: Any) -> Self:
+        """A copy whose ``provenance_`` says something else in some fields."""
+        other = copy.copy(self)
+        other.provenance_ = replace(self.provenance_, **changes)
+        return other
 
     def scale(self, X: Any) -> np.ndarray:
         """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""

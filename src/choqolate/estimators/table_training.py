@@ -19,8 +19,8 @@ from choqolate.data.provenance import Provenance, TrainingRecord
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.runs import fit_runs
-from choqolate.explain.protocols import ConceptModel
+from choqolate.estimators.seed_runs import fit_runs
+from choqolate.explain.model_protocols import ConceptModel
 
 _SAMPLE = 64  # training rows that a model recognises
 

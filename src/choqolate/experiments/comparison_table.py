@@ -8,10 +8,10 @@ from statistics import fmean
 
 from choqolate.experiments.engine import all_methods
 from choqolate.experiments.engine.experiment import Collected, Experiment, Runs, Shown
-from choqolate.experiments.engine.figures import trade_off_grid
 from choqolate.experiments.engine.measures import METRICS
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
+from choqolate.experiments.engine.trade_off_figures import trade_off_grid
 from choqolate.experiments.engine.tuning import validation_split
 
 HEADS = ("Method", "Parameters", "Nodes in use")

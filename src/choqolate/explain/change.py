@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
-from choqolate.explain.protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel
 from choqolate.explain.whole_model import ModelExplanation, explain_model
 from choqolate.network.removal_report import Removal
 

@@ -16,7 +16,7 @@ from choqolate._util.checks import check_choice, check_number
 from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
-from choqolate.explain.protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel
 from choqolate.integral import Capacity
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import MODES, Nodes

@@ -9,7 +9,7 @@ from choqolate.data.rows import class_index
 from choqolate.explain.change import explain_local_change
 from choqolate.explain.counterfactual import MOST_SETS, Counterfactual, find_counterfactual
 from choqolate.explain.local import Attribution
-from choqolate.explain.protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,8 +16,8 @@ from choqolate._util.checks import check_number, find_concepts
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
+from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_names import leading, name_nodes
-from choqolate.explain.protocols import ConceptModel
 from choqolate.network.fitted import FittedNetwork
 
 if TYPE_CHECKING:

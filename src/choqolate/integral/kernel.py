@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from choqolate.integral.kept_tensors import kept, workspace
+from choqolate.integral.tensor_cache import kept, workspace
 
 # Features held at a time: a CPU's should stay in its cache, a GPU wants large launches.
 _CPU_WORKSPACE = 1 << 20

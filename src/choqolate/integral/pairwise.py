@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity, mass_of_touched, pair_indices
-from choqolate.integral.kept_tensors import kept
 from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
+from choqolate.integral.tensor_cache import kept
 
 _DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
 _INVOLVEMENT_VALUES = 1 << 22  # features held at a time

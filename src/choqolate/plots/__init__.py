@@ -26,10 +26,10 @@ Letters follow ``matplotlib.rcParams["font.size"]``, and new figures grow with i
 as the column of a paper, names are cut and ticks left out until all is inside.
 """
 
+from choqolate.plots.attribution_curves import training_dynamics
 from choqolate.plots.bars import attribution_bars
+from choqolate.plots.class_flows import class_flow
 from choqolate.plots.clouds import word_cloud, word_clouds, word_clouds_change
-from choqolate.plots.dynamics import training_dynamics
-from choqolate.plots.flows import class_flow
 from choqolate.plots.group_bars import group_accuracy
 from choqolate.plots.heatmaps import correlation_heatmap
 from choqolate.plots.interaction_graphs import interaction_graph

@@ -10,8 +10,8 @@ import numpy as np
 
 from choqolate._util.checks import check_number
 from choqolate._util.numbers import decimals_for
+from choqolate.plots.axes_room import area_size, make_room
 from choqolate.plots.clouds import check_node, write_heading
-from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import (
     HINTED,
     MAIN,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from choqolate._util.checks import check_choice
 from choqolate.errors import ChoqolateError
+from choqolate.plots.axes_room import as_canvas, full_axes
 from choqolate.plots.cloud_layout import place_words
 from choqolate.plots.labels import LINE, TITLE_PAD, write_title
-from choqolate.plots.margins import as_canvas, full_axes
 from choqolate.plots.style import FRAME, MAIN, OTHER, SOFT, colour_of, font, ink, scale, size_in_points, text_size
 
 if TYPE_CHECKING:

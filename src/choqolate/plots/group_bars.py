@@ -9,8 +9,8 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
+from choqolate.plots.axes_room import area_size, make_room
 from choqolate.plots.labels import LINE, name_handles
-from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import drawn_width, font, scale, shortened
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 
 from choqolate._util.files import replacing
 from choqolate._util.numbers import decimal
+from choqolate.plots.axes_room import area_size, make_room
 from choqolate.plots.labels import LINE, wrapped
-from choqolate.plots.margins import area_size, make_room
 from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from choqolate._util.checks import check_number
+from choqolate.plots.axes_room import as_canvas, full_axes
 from choqolate.plots.clouds import check_node, heading_height, write_heading
-from choqolate.plots.margins import as_canvas, full_axes
 from choqolate.plots.style import (
     LEAST,
     MAIN,

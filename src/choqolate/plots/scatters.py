@@ -14,8 +14,8 @@ from choqolate._util.numbers import decimal
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
+from choqolate.plots.axes_room import make_room
 from choqolate.plots.labels import LINE, Box, beside, legend_beside, write_title
-from choqolate.plots.margins import make_room
 from choqolate.plots.style import drawn_width, font, scale
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 from choqolate._util.checks import check_number
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
+from choqolate.plots.axes_room import area_size, fill_area, make_room
 from choqolate.plots.image_panels import draw_image, image_size, read_pixels
 from choqolate.plots.labels import LINE, TITLE_PAD, wrapped, write_title
-from choqolate.plots.margins import area_size, fill_area, make_room
 from choqolate.plots.style import drawn_width, font, scale, shortened
 from choqolate.plots.waterfall_bars import FONT, GAP, STILL, Fall, decimals_of, draw_fall, fit_falls, write_names
 

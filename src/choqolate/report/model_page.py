@@ -23,8 +23,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.explain import explain_change, leading
 from choqolate.report import data_uri, render, share
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
-from choqolate.report.recipe import commands, facts, removal_command, words
-from choqolate.report.view import View
+from choqolate.report.model_origin import commands, facts, removal_command, words
+from choqolate.report.page_data import View
 
 if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone

@@ -19,7 +19,7 @@ from choqolate.data.manifest import Manifest
 from choqolate.data.splits import SPLITS
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.birds.attributes import ATTRIBUTES, CLASSES, Scenes, sample_scenes
-from choqolate.datasets.copies import find_copy
+from choqolate.datasets.copy_search import find_copy
 from choqolate.errors import ChoqolateError
 
 INDEX = "birds.csv"

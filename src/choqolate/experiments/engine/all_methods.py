@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from choqolate.experiments.engine.experiment import Collected, Line, Options, PaperLookUp, Runs, RunSetting, Shown
-from choqolate.experiments.engine.figures import Points, trade_off_grid
 from choqolate.experiments.engine.markup import DASH
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.statistics import compare, show_p
 from choqolate.experiments.engine.tables import Row, Table
+from choqolate.experiments.engine.trade_off_figures import Points, trade_off_grid
 
 SEEDS = 20
 OVER_SCORES = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from choqolate.debiasing.ways import DEBIASING
+from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.methods import METHODS, Parameters, find_method
 from choqolate.experiments.engine.results import Run

@@ -12,7 +12,7 @@ from choqolate.analysis.evaluation import evaluate
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.tables import Column
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 from choqolate.network.scaling import MinMax
 
 MOST_ROWS = 5_000  # for HSIC and CKNNA, evenly spread: CKNNA compares every row with every other

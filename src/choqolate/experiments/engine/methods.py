@@ -12,9 +12,9 @@ from choqolate._util.checks import find_named
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.runs import fit_runs
+from choqolate.estimators.seed_runs import fit_runs
 from choqolate.experiments.engine.own_methods import load_own
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 
 Parameters = Mapping[str, Any]
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's

@@ -19,7 +19,7 @@ from choqolate._util.text import listed
 from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 
 
 class OwnMethod(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
-from choqolate.experiments.engine.figures import Points, trade_off_grid
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
+from choqolate.experiments.engine.trade_off_figures import Points, trade_off_grid
 
 SEEDS = 5
 COLUMNS = ("accuracy", *QUALITIES)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from choqolate.concepts.embedding import Embeddings
-from choqolate.debiasing.ways import DEBIASING, Case, missing
+from choqolate.debiasing.registry import DEBIASING, Case, missing
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.table_training import fit_scores_runs, package_versions
 from choqolate.experiments.engine.experiment import RunSetting

@@ -16,7 +16,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.methods import Method, Parameters
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 
 RULES = ("accuracy", "sparsest")
 TOLERANCE = 0.01  # of validation accuracy that sparse nodes may cost, by the rule "sparsest"

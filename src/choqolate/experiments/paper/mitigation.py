@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from choqolate.debiasing.ways import DEBIASING, Debiasing
+from choqolate.debiasing.registry import DEBIASING, Debiasing
 from choqolate.experiments.engine.experiment import Collected, Experiment, Line, RunSetting, Shown
 from choqolate.experiments.engine.markup import CHECK
 from choqolate.experiments.engine.sources import Source

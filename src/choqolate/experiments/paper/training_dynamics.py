@@ -1,7 +1,7 @@
 """Figure 5: how attributions move in training, in the two nodes where the tracked concepts have weight."""
 
 from choqolate.experiments.engine.experiment import Experiment
-from choqolate.experiments.engine.inspection import show_dynamics
+from choqolate.experiments.engine.model_figures import show_dynamics
 
 TRACKED = {"coco": ("train", "car", "bed", "frisbee", "surfboard")}
 NOTE = (

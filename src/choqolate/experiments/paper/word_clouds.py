@@ -2,7 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import settings_of
 from choqolate.experiments.engine.experiment import Experiment
-from choqolate.experiments.engine.inspection import show_clouds
+from choqolate.experiments.engine.model_figures import show_clouds
 
 NOTE = "A minus stands before words with a negative weight. A node that reads nothing has no weights left."
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 
-from choqolate.datasets.copies import is_folder
+from choqolate.datasets.copy_search import is_folder
 
 # fmt: off
 IMAGE_ENDINGS = frozenset((

@@ -10,9 +10,9 @@ import numpy as np
 from choqolate._util.checks import find_concepts
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
+from choqolate.plots.axes_room import make_room
 from choqolate.plots.clouds import check_node, node_name
 from choqolate.plots.labels import LINE, pushed_apart, write_title
-from choqolate.plots.margins import make_room
 from choqolate.plots.style import drawn_width, font, scale, shortened
 
 if TYPE_CHECKING:

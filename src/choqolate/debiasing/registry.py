@@ -20,7 +20,7 @@ from choqolate.debiasing.orthogonal import part_of, project_scores, rescaled, te
 from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_training import fit_scores_runs
-from choqolate.explain.protocols import ConceptModel
+from choqolate.explain.model_protocols import ConceptModel
 from choqolate.network.removal import MODES
 
 

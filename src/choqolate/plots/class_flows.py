@@ -10,8 +10,8 @@ import numpy as np
 from choqolate._util.checks import check_number
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
+from choqolate.plots.axes_room import as_canvas, full_axes
 from choqolate.plots.clouds import node_name
-from choqolate.plots.margins import as_canvas, full_axes
 from choqolate.plots.style import LEAST, SOFT, colour_of, drawn_width, font, label, scale, shortened, widest
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import choqolate as cq
-from choqolate.analysis.table_parts import evaluate_parts, marked_concepts
+from choqolate.analysis.evaluation import evaluate_parts, marked_concepts
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.table_training import training_rows
 from tests.small_tables import CONCEPTS, bird_scores
