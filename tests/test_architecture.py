@@ -72,3 +72,8 @@ def test_every_module_has_a_room_and_every_room_its_place():
 def test_a_file_name_says_which_room_it_is_in():
     names = [path.name for path in TREES if path.name != "__init__.py"]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_a_class_name_stands_for_one_thing():
+    names = [node.name for tree in TREES.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -22,7 +22,7 @@ from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.concept_estimator import ConceptEstimator
-from choqolate.estimators.side_by_side import DTYPES, Run, Trained, prepare_training, train_side_by_side
+from choqolate.estimators.side_by_side import DTYPES, RunSpec, Trained, prepare_training, train_side_by_side
 from choqolate.explain.impact import removal_impact
 from choqolate.explain.local import LocalExplanation, explain_rows
 from choqolate.integral.layer import INTERACTIONS
@@ -156,7 +156,7 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         self._check_parameters()
         X, y, concepts = self._validate(X, y)
         data = prepare_training(self, X, y, concepts, sample_weight)
-        self._keep(train_side_by_side(self, data, [Run(self._seed(), self.temperature)])[0])
+        self._keep(train_side_by_side(self, data, [RunSpec(self._seed(), self.temperature)])[0])
         return self
 
     def _keep(self, trained: Trained) -> None:

@@ -11,7 +11,7 @@ from choqolate._util.checks import check_number
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.concept_estimator import check_seeds
-from choqolate.estimators.side_by_side import DTYPES, Run, prepare_training, train_side_by_side
+from choqolate.estimators.side_by_side import DTYPES, RunSpec, prepare_training, train_side_by_side
 from choqolate.integral.layer import raw_shapes, training_bytes
 
 _SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
@@ -51,7 +51,7 @@ def fit_runs(
     prototype = ChoqolateClassifier(**parameters)
     if temperatures is not None and "temperature" in parameters:
         raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
-    wanted = [Run(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
+    wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
     prototype._check_parameters()
     X, y, concepts = prototype._validate(X, y)
     data = prepare_training(prototype, X, y, concepts, sample_weight)

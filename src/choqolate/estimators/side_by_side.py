@@ -37,7 +37,7 @@ class TrainingSet:
     untrained: FittedNetwork
 
 
-class Run(NamedTuple):
+class RunSpec(NamedTuple):
     """What tells runs that are trained side by side from each other."""
 
     seed: int
@@ -91,7 +91,7 @@ def _class_weights(class_weight: str | dict[Any, float] | None, network: FittedN
     return weights
 
 
-def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[Run]) -> list[Trained]:
+def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
     """Train the wanted runs in one pass over the data, with the parameters of the classifier."""
     device, dtype = pick_device(classifier.device), DTYPES[classifier.dtype]
     temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
