@@ -13,7 +13,7 @@ help: ## show this list
 
 setup: $(STAMP) ## create .venv with the package and its development tools (once)
 
-demo: $(STAMP) ## do the whole job on drawn birds: pictures, scores, model, correction
+demo: $(STAMP) ## do the whole job on drawn birds: images, scores, model, correction
 	@$(BIN)/choqolate demo
 
 test: $(STAMP) ## run the whole test suite, doctests and a browser included

@@ -1,4 +1,4 @@
-"""CUB-200-2011: 11,788 photographs of 200 kinds of birds."""
+"""CUB-200-2011: 11,788 images of 200 kinds of birds."""
 
 from __future__ import annotations
 
