@@ -138,3 +138,9 @@ def test_rows_without_a_group_are_left_out(model, table):
     whole, some = find_suspects(model, table), find_suspects(model, replace(table, groups=groups))
     assert some.rows == whole.rows - 7
     assert set(some.to_remove) & {"sea", "forest"}
+
+
+def test_its_repr_is_short(model, table):
+    found = find_suspects(model, table)
+    said = f"{len(found.helpful)} that help the worst group, {len(found.idle)} hardly needed; {found.rows:,} rows"
+    assert repr(found) == f"Suspects({said})"

@@ -199,3 +199,9 @@ def test_provenance_has_synonyms_only_where_there_are_some():
     for other in ({}, {"concepts": None}, {"synonyms": {"sea": ["ocean"]}}):
         with pytest.raises(ChoqolateError, match="at least one concept"):
             Vocabulary.from_record(VocabularyRecord.from_dict(other))
+
+
+def test_its_repr_is_short():
+    words = Vocabulary.parse(["crest", "bill"], ["sea"], templates=["{}", "a photo of {}"])
+    assert repr(words) == "Vocabulary(3 concepts, 1 of them spurious; 2 templates)"
+    assert repr(Vocabulary(["sea"])) == "Vocabulary(1 concept; 1 template)"

@@ -176,3 +176,8 @@ def test_the_report_says_it_all_in_short_lines():
     lone = check_redundancy(np.random.default_rng(0).normal(size=(50, 4))).lines()
     assert lone[-1].startswith("doubtful: only 0 of 4 concepts")
     assert "groups with a mean correlation of at least 0.80: none" in lone
+
+
+def test_its_repr_is_short():
+    found = check_redundancy([[0.1, 0.2, 0.9], [0.3, 0.5, 0.1], [0.2, 0.3, 0.4]], ["sea", "lake", "oak"])
+    assert repr(found) == "Redundancy(3 concepts, mean correlation -0.32, 1 group)"

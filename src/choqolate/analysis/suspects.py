@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from choqolate import metrics
+from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -47,7 +48,7 @@ class Suspect(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suspects:
     """Suspected concepts, those whose removal helps the worst group most first.
 
@@ -66,6 +67,10 @@ class Suspects:
     needed: float | None
     too_few: int | None
     mode: str
+
+    def __repr__(self) -> str:
+        found = f"{len(self.helpful)} that help the worst group, {len(self.idle)} hardly needed"
+        return f"Suspects({found}; {counted(self.rows, 'row')})"
 
     @property
     def helpful(self) -> tuple[Suspect, ...]:

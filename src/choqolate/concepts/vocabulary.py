@@ -11,14 +11,14 @@ from typing import Self
 import numpy as np
 
 from choqolate._util.checks import as_names, check_unique, find_concepts
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.provenance import VocabularyRecord
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vocabulary:
     """Concepts with their synonyms, and the templates that make prompts of them.
 
@@ -165,6 +165,10 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.concepts)
+
+    def __repr__(self) -> str:
+        spurious = f", {len(self.spurious):,} of them spurious" if self.spurious else ""
+        return f"Vocabulary({counted(len(self), 'concept')}{spurious}; {counted(len(self.templates), 'template')})"
 
     def _prompts(self) -> Iterator[list[str]]:
         for words in self.synonyms:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from choqolate._util.checks import check_number
-from choqolate._util.text import listed
+from choqolate._util.numbers import decimal
+from choqolate._util.text import counted, listed
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
@@ -33,7 +34,7 @@ class Group(NamedTuple):
     correlation: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Redundancy:
     """How the scores of concepts are correlated. Constant concepts are left out of all numbers.
 
@@ -64,6 +65,10 @@ class Redundancy:
     threshold: float
     partnered: float
     doubtful: str | None
+
+    def __repr__(self) -> str:
+        found = f"mean correlation {decimal(self.mean, minus='-')}, {counted(len(self.groups), 'group')}"
+        return f"Redundancy({counted(len(self.concepts), 'concept')}, {found})"
 
     @cached_property
     def order(self) -> np.ndarray:
