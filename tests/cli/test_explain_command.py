@@ -76,7 +76,7 @@ def test_several_images_and_a_page_of_them(run, place):
     code, out, err = run("edited", "--image", photos[0], "--image", photos[1], "-o", "page.html")
     assert (code, err) == (0, "")
     assert out.count("rather than") == 2
-    assert out.count("Before the removal of concepts") == 2
+    assert out.count("Before the edits it was taken for") == 2
     page = (place / "page.html").read_text()
     assert page.count('<article class="image">') == 2
 

@@ -186,14 +186,14 @@ def test_an_edited_model_shows_before_and_after(model, table, tmp_path):
     edited = model.remove_concepts(["sea", "forest"], mode="impute")
     page = page_of(tmp_path, edited, table)
     assert "removal" in page.ids
-    assert "before the removal" in page.text
+    assert "before the edits it was taken for" in page.text
     before, after = evaluate(model, table), evaluate(edited, table)
     for result in (before, after):
         assert f"{100 * result.worst_group[1]:.1f}" in page.text
     assert "choqolate remove model -o edited --mode impute sea forest" in page.text
     flipped = (model.predict(table.part("test").frame) != edited.predict(table.part("test").frame)).sum()
     assert flipped == sum(int(number) for number in re.findall(r"(\d+) went from", page.text)) > 0
-    assert "Changed by the removal" in page.text
+    assert "Changed by the edits" in page.text
     numbers = {row[0]: row[1:] for row in page.tables["Numbers"]}
     assert numbers["accuracy"][:2] == [percent(before.accuracy), percent(after.accuracy)]
     lost = page.tables["What each node lost and reads instead"][1:]
@@ -463,3 +463,30 @@ def test_new_images_are_explained_from_their_pixels(tmp_path):
 def vars_of(table: ConceptScores) -> dict:
     names = ("scores", "concepts", "labels", "split", "groups", "paths", "classes", "spurious", "provenance")
     return {name: getattr(table, name) for name in names}
+
+
+def test_the_history_of_edits_of_every_kind_is_on_the_page(model, table, tmp_path):
+    rows = table.part("train")
+    note = cq.Note("Ada <b>", reason="the sea is background")
+    edited = model.reweight_concepts({"sea": 0.3, "crest": 2.0}, nodes=[0], note=note).recalibrate(rows)
+    page = page_of(tmp_path, edited, table)
+    assert "What was edited" in page.text
+    assert "sea × 0.3" in page.text
+    assert "Reweighted 'sea' by 0.3, 'crest' by 2 in node 0" in page.text
+    assert ": the sea is background (Ada <b>), 20" in page.text
+    assert f"Recalibrated on {len(rows):,} rows" in page.text
+    assert "Class scores were shifted" in page.text
+    further = edited.remove_concepts("forest", mode="impute").restore("sea")
+    page = page_of(tmp_path, further, table)
+    for said in ("sea × 0.3", "What was removed"):
+        assert said not in page.text
+    assert "crest × 2" in page.text
+    assert "Relative to the model as trained; mode: impute." in page.text
+    assert "Removed 'forest' (impute)" in page.text
+    assert "Restored 'sea'" in page.text
+
+
+def test_a_model_that_was_only_recalibrated_has_a_page(model, table, tmp_path):
+    page = page_of(tmp_path, model.recalibrate(table.part("train")), table)
+    assert "What was edited" in page.text
+    assert "Relative to the model as trained. Class scores were shifted" in page.text

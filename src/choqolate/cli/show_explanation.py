@@ -52,7 +52,7 @@ def show_image(console: Console, name: str, why: ImageExplanation) -> None:
     console.print(Text(f"\n{printable_name(capital(str(why.counterfactual)))}."), soft_wrap=True)
     if why.predicted_before is not None:
         said = printable_name(why.predicted_before) if why.flipped else "the same class"
-        console.print(Text(f"Before the removal of concepts it was taken for {said}."), soft_wrap=True)
+        console.print(Text(f"Before the edits it was taken for {said}."), soft_wrap=True)
 
 
 def _show_steps(console: Console, what: str, attribution: Attribution, most: int) -> None:

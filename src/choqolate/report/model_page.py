@@ -20,7 +20,9 @@ from choqolate.concepts.new_images import score_for_model
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.explain import explain_change, leading
+from choqolate.explain import ModelChange, explain_change, leading
+from choqolate.network.edits import Remove
+from choqolate.network.removal_report import Removal
 from choqolate.report import data_uri, render, share
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
 from choqolate.report.model_origin import commands, facts, removal_command, words
@@ -116,7 +118,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         classes=_classes(view),
         groups=_groups(view),
         suspects=suspects,
-        removal=_removal(view),
+        edits=_edits(view),
         redundancy=None if view.redundancy is None else view.redundancy.lines(),
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
         order=[] if view.redundancy is None else [view.redundancy.concepts[j] for j in view.redundancy.order],
@@ -313,13 +315,27 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
     }
 
 
-def _removal(view: View) -> dict[str, Any] | None:
-    """What removals since training changed: of each node what it lost, and what it reads instead."""
-    removal = view.model.removal_
-    if removal is None:
+def _edits(view: View) -> dict[str, Any] | None:
+    """What edits since training changed: their history, what each node lost, and what it reads instead."""
+    network, removal = view.model.network_, view.model.removal_
+    if not network.is_edited:
         return None
     change = explain_change(view.trained, view.model)
-    rows = [
+    shifts = list(zip(class_index(view.model.classes_), change.class_shift.tolist(), strict=True))
+    modes = dict.fromkeys(edit.mode for edit in network.edits_in_force if isinstance(edit, Remove))
+    return {
+        "concepts": removal.concepts if removal else (),
+        "reweighted": removal.reweighted if removal else {},
+        "history": [(str(edit), edit.note) for edit in network.edits],
+        "transitions": [(str(old), str(new), number) for (old, new), number in view.transitions.items()][:6],
+        "rows": _changed_nodes(change, removal) if removal else [],
+        "shifts": shifts if change.class_shift.any() else [],
+        "modes": list(modes),
+    }
+
+
+def _changed_nodes(change: ModelChange, removal: Removal) -> list[dict[str, Any]]:
+    return [
         {
             "node": node,
             "before": change.before.nodes[node],
@@ -331,12 +347,3 @@ def _removal(view: View) -> dict[str, Any] | None:
         }
         for node in range(len(change.before.nodes))
     ]
-    shifts = list(zip(class_index(view.model.classes_), change.class_shift.tolist(), strict=True))
-    modes = list(dict.fromkeys(edit.mode for edit in removal.edits))
-    return {
-        "concepts": removal.concepts,
-        "transitions": [(str(old), str(new), number) for (old, new), number in view.transitions.items()][:6],
-        "rows": rows,
-        "shifts": shifts if change.class_shift.any() else [],
-        "modes": modes,
-    }
