@@ -168,7 +168,8 @@ def test_impossible_layers_say_why(arguments, options, message):
         cq.ChoquetLayer(*arguments, **options)
 
 
-def test_much_memory_is_announced():
+def test_much_memory_is_announced(monkeypatch):
+    monkeypatch.setattr(cq.ChoquetLayer, "reset_parameters", lambda *_: None)  # to draw 128 million numbers takes long
     with pytest.warns(cq.ChoqolateWarning, match=r"4000 inputs are 128,000,000 weights.*2\.9 GiB.*factored"):
         cq.ChoquetLayer(4000, 8)
 
