@@ -20,6 +20,7 @@ from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
 from tests.cli.test_cli import choqolate
+from tests.cli.test_data_commands import choqolate as run_here
 from tests.small_tables import CONCEPTS, bird_scores
 
 ODD = ["[red]web[/] :smile:", "a\nb", "🏄‍♀️ surfer", "[/]", "sea", "forest"]
@@ -35,15 +36,16 @@ def write_table(path, n_rows=150, **changes):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with tables, and a model that was trained by a real process."""
+    """A folder with tables, and a model that was trained by the command."""
     folder = tmp_path_factory.mktemp("cli")
     write_table(folder / "birds.parquet", spurious=["sea", "forest"])
     write_table(folder / "whole.csv", split=None)
     write_table(folder / "plain.csv", split=None, groups=None)
-    done = choqolate("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (folder / "said.txt").write_text(done.stdout)
-    assert done.stderr == ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = run_here("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5")
+    assert (done.code, done.err) == (0, "")
+    (folder / "said.txt").write_text(done.out)
     return folder
 
 
