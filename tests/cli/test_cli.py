@@ -10,9 +10,9 @@ import choqolate as cq
 from tests.cli.test_data_commands import choqolate as run_here
 
 
-def choqolate(*arguments: str, encoding_of_output: str = "utf-8", **options) -> subprocess.CompletedProcess[str]:
+def choqolate(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from choqolate.cli import main; main()", *arguments]
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": encoding_of_output}
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, **options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import re
@@ -19,7 +20,6 @@ from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
-from tests.cli.test_cli import choqolate
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -296,12 +296,15 @@ def test_names_are_printed_as_they_are_and_tables_fit(run, width, n_classes):
     assert max(map(cell_len, lines)) <= width
 
 
-def test_output_that_the_terminal_cannot_spell_stops_nothing(place):
+def test_output_that_the_terminal_cannot_spell_stops_nothing(place, monkeypatch):
     write_table(place / "surf.csv", concepts=ODD)
-    command = ["fit", "surf.csv", "-o", "surf", "--epochs", "1"]
-    done = choqolate(*command, cwd=place, encoding_of_output="ascii")
-    assert done.returncode == 0, done.stderr
-    assert "\\U0001f3c4" in done.stdout
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr("sys.argv", ["choqolate", "fit", "surf.csv", "-o", "surf", "--epochs", "1"])
+    main()
+    terminal.seek(0)
+    assert "\\U0001f3c4" in terminal.read()
 
 
 @pytest.mark.parametrize("command", ["fit", "eval", "remove", "apply"])
