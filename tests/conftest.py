@@ -1,3 +1,5 @@
+import gc
+
 from hypothesis import HealthCheck, settings
 
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
@@ -8,3 +10,9 @@ settings.load_profile("tests")
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest, so that the processes end together."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish():
+    """Keep the garbage collector off the packages that stay until the end: one look at all of them takes a second."""
+    gc.collect()
+    gc.freeze()

@@ -7,11 +7,12 @@ import sys
 import pytest
 
 import choqolate as cq
+from tests.cli.test_data_commands import choqolate as run_here
 
 
-def choqolate(*arguments: str, encoding_of_output: str = "utf-8", **options) -> subprocess.CompletedProcess[str]:
+def choqolate(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from choqolate.cli import main; main()", *arguments]
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": encoding_of_output}
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, **options)
 
 
@@ -52,9 +53,11 @@ def test_mistakes_end_with_one_line_and_exit_code_2(tmp_path, arguments, message
     assert "Traceback" not in done.stderr
 
 
-def test_debug_shows_the_traceback(tmp_path):
+def test_debug_shows_the_traceback(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file")
-    for arguments in (["--debug", "demo", "-o", "taken"], ["demo", "-o", "taken", "--debug"]):
-        done = choqolate(*arguments, cwd=tmp_path)
-        assert done.returncode != 0
-        assert "Traceback" in done.stderr
+    done = choqolate("--debug", "demo", "-o", "taken", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(cq.ChoqolateError, match="taken is a file"):  # which ends a process in the same way
+        run_here("demo", "-o", "taken", "--debug")

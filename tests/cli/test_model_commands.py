@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.removal import MODES
 from choqolate.report.model_origin import FIT_OPTIONS
-from tests.cli.test_cli import choqolate
+from tests.cli.test_data_commands import choqolate as run_here
 from tests.small_tables import CONCEPTS, bird_scores
 
 ODD = ["[red]web[/] :smile:", "a\nb", "🏄‍♀️ surfer", "[/]", "sea", "forest"]
@@ -38,17 +39,18 @@ def write_table(path, n_rows=150, **changes):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with tables, and a model that was trained by a real process."""
+    """A folder with tables, and a model that was trained by the command."""
     folder = tmp_path_factory.mktemp("cli")
     write_table(folder / "birds.parquet", spurious=["sea", "forest"])
     write_table(folder / "whole.csv", split=None)
     write_table(folder / "plain.csv", split=None, groups=None)
     (folder / "photos").mkdir()
     (folder / "photos" / "gull.jpg").write_bytes(b"")
-    done = choqolate("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (folder / "said.txt").write_text(done.stdout)
-    assert done.stderr == ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = run_here("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5")
+    assert (done.code, done.err) == (0, "")
+    (folder / "said.txt").write_text(done.out)
     return folder
 
 
@@ -317,12 +319,15 @@ def test_names_are_printed_as_they_are_and_tables_fit(run, width, n_classes):
     assert max(map(cell_len, lines)) <= width
 
 
-def test_output_that_the_terminal_cannot_spell_stops_nothing(place):
+def test_output_that_the_terminal_cannot_spell_stops_nothing(place, monkeypatch):
     write_table(place / "surf.csv", concepts=ODD)
-    command = ["fit", "surf.csv", "-o", "surf", "--epochs", "1"]
-    done = choqolate(*command, cwd=place, encoding_of_output="ascii")
-    assert done.returncode == 0, done.stderr
-    assert "\\U0001f3c4" in done.stdout
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr("sys.argv", ["choqolate", "fit", "surf.csv", "-o", "surf", "--epochs", "1"])
+    main()
+    terminal.seek(0)
+    assert "\\U0001f3c4" in terminal.read()
 
 
 @pytest.mark.parametrize("command", ["fit", "eval", "remove", "apply"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from PIL import Image
 import choqolate as cq
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, TransformersBackbone, load_backbone
 from choqolate.concepts.openclip import transform_of
+from tests.cli.test_data_commands import choqolate
 from tests.concepts.image_files import draw, flag
 from tests.tiny import DIM, SIGLIP_LENGTH, tiny_clip_config, write_clip
 
@@ -151,26 +153,20 @@ def test_an_incomplete_checkpoint_is_an_error_that_names_what_is_missing(tmp_pat
     ],
     ids=["model", "model of its own type", "tokenizer"],
 )
-def test_code_that_comes_with_a_checkpoint_is_never_run(tmp_path, clip_folder, file, entry):
+def test_code_that_comes_with_a_checkpoint_is_never_run(tmp_path, monkeypatch, clip_folder, file, entry):
     folder, photos = shutil.copytree(clip_folder, tmp_path / "checkpoint"), tmp_path / "photos"
     (folder / "evil.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | entry))
     photos.mkdir()
     flag().save(photos / "1.png")
-    command = ["from choqolate.cli import main; main()", "score", photos, "--concepts", "words.txt", "-o", "s.parquet"]
     (tmp_path / "words.txt").write_text("sea\nforest\n")
-    done = subprocess.run(
-        [sys.executable, "-c", *map(str, command), "--backbone", str(folder)],
-        input="yes\n" * 20,
-        text=True,
-        capture_output=True,
-        cwd=tmp_path,
-        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HF_HOME": str(tmp_path)},
-        timeout=120,
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n" * 20))  # whatever may be asked
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    done = choqolate("score", photos, "--concepts", "words.txt", "-o", "s.parquet", "--backbone", folder)
     assert not (tmp_path / "ran").exists()
-    assert done.returncode == 2
-    assert re.search(r"never run|found model_type 'evil'", done.stderr), done.stderr
+    assert done.code == 2
+    assert re.search(r"never run|found model_type 'evil'", done.err), done.err
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])

@@ -84,18 +84,25 @@ def test_200_bad_and_odd_files_lose_nothing_that_is_readable(tmp_path, backbone)
     assert "caf\\xe9.png" in again.manifest.paths
 
 
-def test_the_second_run_reads_no_image(tmp_path, counting):
+@pytest.fixture
+def wait_until_settled(monkeypatch):
+    """Wait until the times of files can be trusted, on a clock whose ticks are short."""
+    monkeypatch.setattr("choqolate.concepts.preprocessing._SETTLED_NS", 200_000_000)
+    return lambda: time.sleep(0.25)
+
+
+def test_the_second_run_reads_no_image(tmp_path, counting, wait_until_settled):
     album, names = tmp_path / "album", write_album(tmp_path / "album", 20)
     manifest = Manifest(album, names)
     first = embed(manifest, counting, tmp_path / "vectors", workers=0)
     embed(manifest, counting, tmp_path / "vectors", workers=0)  # the files were too new for their times to be trusted
-    time.sleep(2.1)
+    wait_until_settled()
     embed(manifest, counting, tmp_path / "vectors", workers=0)
     for name in names:
         os.chmod(album / name, 0)  # changes a time, so that the files must be read again
         os.chmod(album / name, 0o644)
     assert counting.images == 20
-    time.sleep(2.1)
+    wait_until_settled()
     embed(manifest, counting, tmp_path / "vectors", workers=0)
     opened = []
     with pytest.MonkeyPatch.context() as patch:
@@ -310,13 +317,13 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path, backbone):
     assert [path.name for path in images.glob(".*")] == [".new.parquet.1-aa.tmp"]
 
 
-def test_folders_that_change_places_are_noticed(tmp_path, counting):
+def test_folders_that_change_places_are_noticed(tmp_path, counting, wait_until_settled):
     for index in range(20):  # equal sizes, written in the same tick of the clock
         for side in ("a", "b"):
             path = tmp_path / "album" / side / f"{index}.bmp"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encoded(draw(index + 100 * (side == "b"), (8, 8)), "BMP"))
-    time.sleep(2.1)
+    wait_until_settled()
     manifest = read_folder(tmp_path / "album")
     before = embed(manifest, counting, tmp_path / "vectors", workers=0)
     album = tmp_path / "album"

@@ -28,7 +28,7 @@ def mini() -> MiniBackbone:
 @pytest.fixture(scope="module")
 def unseen(mini):
     """Scenes that the encoder was not trained on, place independent of class, and their vectors."""
-    scenes = sample_scenes(1_500, agreement=0.5, seed=SEED)
+    scenes = sample_scenes(750, agreement=0.5, seed=SEED)
     return scenes, mini.encode_pixels(draw_pixels(scenes, 64, workers=1))
 
 

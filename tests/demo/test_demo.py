@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ from PIL import Image
 import choqolate as cq
 from choqolate.datasets.birds import BIRDS, FAMILIES, read_truth
 from choqolate.demo.birds import run_birds
+from tests.cli.test_data_commands import choqolate as run_here
+from tests.shared import made_once
 
 OFFLINE = """
 import socket, sys
@@ -38,19 +42,28 @@ def demo(*arguments: str, cwd, **environment: str) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings, check=False)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("newcomer")
+class Said(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+def run_small_demo(folder: Path) -> None:
     done = demo("--images", "200", "--seeds", "1", cwd=folder)
     assert done.returncode == 0, done.stderr
-    return folder / "choqolate-demo", done
+    (folder / "said.json").write_text(json.dumps([done.stdout, done.stderr]))
 
 
-def test_the_example_draws_every_figure_from_what_the_demo_left(small, tmp_path):
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """The folder of a small demo, only to be read, and what the command said."""
+    folder = made_once(tmp_path_factory, "newcomer", run_small_demo)
+    return folder / "choqolate-demo", Said(*json.loads((folder / "said.json").read_text()))
+
+
+def test_the_example_draws_every_figure_from_what_the_demo_left(small, tmp_path, monkeypatch):
     script = Path(__file__).parents[2] / "examples" / "figures.py"
-    command = [sys.executable, "-W", "error:::choqolate", str(script), str(small[0]), str(tmp_path / "figures")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr("sys.argv", [str(script), str(small[0]), str(tmp_path / "figures")])
+    runpy.run_path(str(script), run_name="__main__")
     page = (script.parents[1] / "docs" / "explanations.md").read_text()
     assert {path.name for path in (tmp_path / "figures").iterdir()} == set(re.findall(r"\(figures/(\w+\.png)\)", page))
 
@@ -126,12 +139,13 @@ def test_the_numbers_are_kept_run_by_run(small):
     assert {"frozen at their mean", "retrained without them"} <= set(kept["outcomes"]["linear bottleneck"])
 
 
-def test_only_a_folder_of_its_own_is_taken(tmp_path):
+def test_only_a_folder_of_its_own_is_taken(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "scores.parquet").write_bytes(b"precious")
-    done = demo("--images", "40", "--seeds", "1", "-o", "work", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "work holds other things" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = run_here("demo", "--images", "40", "--seeds", "1", "-o", "work")
+    assert done.code == 2
+    assert "work holds other things" in done.err
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["scores.parquet"]
 
 

@@ -81,6 +81,8 @@ class ChoquetLayer(nn.Module):
     def reset_parameters(self, generator: torch.Generator | None = None, part: int | slice = slice(None)) -> None:
         """Draw initial values, for all integrals or for a part of them (of the stack, where there is one)."""
         for theta in self.parameters():
+            if theta.is_meta:  # it holds no values
+                continue
             # drawn in float64 on the CPU, so that a seed means the same on every device and in every precision
             fan_in = self.in_features ** (2 if self.interactions == "pairwise" else 1)
             spread = 1 / math.sqrt(fan_in) if self.free_weights else INITIAL_SPREAD

@@ -82,7 +82,8 @@ def label(name: object, longest: int = LONGEST) -> str:
     line = " ".join(str(name).split())
     for unseen in _UNSEEN:
         line = line.replace(unseen, "")
-    known = "".join(letter if _has_letter(_font(), letter) else _UNKNOWN for letter in line)
+    file = _font()
+    known = "".join(letter if _has_letter(file, letter) else _UNKNOWN for letter in line)
     return known if len(known) <= longest else f"{known[: longest - 1].rstrip()}…"
 
 
