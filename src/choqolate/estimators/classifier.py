@@ -154,8 +154,7 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChoqolateClassifier:
         """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
         self._check_parameters()
-        X, y, concepts = self._validate(X, y)
-        data = prepare_training(self, X, y, concepts, sample_weight)
+        data = prepare_training(self, *self._validate(X, y), sample_weight)  # the checked copy of X is not held
         self._keep(train_side_by_side(self, data, [RunSpec(self._seed(), self.temperature)])[0])
         return self
 

@@ -53,8 +53,7 @@ def fit_runs(
         raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
     wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
     prototype._check_parameters()
-    X, y, concepts = prototype._validate(X, y)
-    data = prepare_training(prototype, X, y, concepts, sample_weight)
+    data = prepare_training(prototype, *prototype._validate(X, y), sample_weight)
     together = _runs_at_once(prototype, data.inputs.shape[1], len(data.untrained.classes))
     runs: list[ChoqolateClassifier] = []
     for start in range(0, len(wanted), together):
