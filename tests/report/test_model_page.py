@@ -473,7 +473,8 @@ def test_the_history_of_edits_of_every_kind_is_on_the_page(model, table, tmp_pat
     assert "What was edited" in page.text
     assert "sea × 0.3" in page.text
     assert "Reweighted 'sea' by 0.3, 'crest' by 2 in node 0" in page.text
-    assert ": the sea is background (Ada <b>), 20" in page.text
+    written = edited.edits_[0].note.time[:16].replace("T", " ")
+    assert f": the sea is background (Ada <b>), {written}" in page.text
     assert f"Recalibrated on {len(rows):,} rows" in page.text
     assert "Class scores were shifted" in page.text
     further = edited.remove_concepts("forest", mode="impute").restore("sea")
@@ -481,6 +482,7 @@ def test_the_history_of_edits_of_every_kind_is_on_the_page(model, table, tmp_pat
     for said in ("sea × 0.3", "What was removed"):
         assert said not in page.text
     assert "crest × 2" in page.text
+    assert "forest removed" in page.text
     assert "Relative to the model as trained; mode: impute." in page.text
     assert "Removed 'forest' (impute)" in page.text
     assert "Restored 'sea'" in page.text

@@ -119,11 +119,13 @@ def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal)
     one_layer = model.n_nodes is None
     heads = [cut(name) for name in (model.classes_.tolist() if one_layer else range(len(removal.mass_lost)))]
     table = plain_table("class" if one_layer else "node", "weight lost", "kept")
-    table.add_column("removed concepts it read (Shapley value)")
+    if removal.concepts:
+        table.add_column("removed concepts it read (Shapley value)")
     room = console.width - max(5, *map(cell_len, heads)) - 17 - 3 * _GAP
     rows = zip(heads, removal.mass_lost, removal.mass_retained, removal.shapley, strict=True)
     for head, lost, kept, shares in rows:
-        table.add_row(Text(head), f"{max(lost, 0):.1%}", f"{kept:.1%}", _leading(removal.concepts, shares, room))
+        read = [_leading(removal.concepts, shares, room)] if removal.concepts else []
+        table.add_row(Text(head), f"{max(lost, 0):.1%}", f"{kept:.1%}", *read)
     console.print("", table)
     if removal.class_shift.any():
         shifts = [f"{cut(name)} {shift:+.4f}" for name, shift in zip(model.classes_, removal.class_shift, strict=True)]

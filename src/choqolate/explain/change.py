@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
 from choqolate.explain.model_protocols import ChoquetModel
@@ -37,7 +38,7 @@ class ModelChange:
 
     def __repr__(self) -> str:
         removed = len(self.removal.concepts) if self.removal else 0
-        return f"ModelChange({len(self.before.nodes)} nodes, {removed} concepts removed)"
+        return f"ModelChange({counted(len(self.before.nodes), 'node')}, {counted(removed, 'concept')} removed)"
 
     @property
     def node_attributions(self) -> np.ndarray:
@@ -82,8 +83,7 @@ class LocalChange:
         return len(self.before)
 
     def __repr__(self) -> str:
-        inputs = f"{len(self)} input{'s' * (len(self) != 1)}"
-        return f"LocalChange({inputs}, {int(self.flipped.sum())} predicted differently)"
+        return f"LocalChange({counted(len(self), 'input')}, {int(self.flipped.sum())} predicted differently)"
 
     @property
     def flipped(self) -> np.ndarray:
