@@ -100,7 +100,7 @@ def missing(method: Debiasing, case: Case) -> str | None:
     """
     needs, table = method.needs, case.table
     lacks = None
-    if table.split is None or not (table.split == "train").any():
+    if not table.rows.has_part("train"):
         lacks = "a table with training rows: ConceptScores.with_split() makes the split that training makes"
     elif needs.spurious_words and not case.spurious:
         lacks = "the names of the spurious concepts: mark them in the vocabulary"

@@ -53,7 +53,7 @@ def _chosen(source: Source, runs: Mapping[str, Runs]) -> str:
 
 def _validation_rows(source: Source) -> str:
     table = source.load()
-    own = table.split is not None and (table.split == "val").any()
+    own = table.rows.has_part("val")
     kind = "validation rows" if own else "training rows that were held out for it"
     return f"{len(validation_split(table)[1]):,} {kind}"
 
