@@ -58,9 +58,59 @@ def test_nodes_that_another_model_does_not_have_are_refused(tmp_path, birds, mod
     theta[:, 0, 0] = 20.0  # every node stands for "forest" alone
     other = other.with_network(replace(other.network_, parameters={**other.parameters_, "nodes.theta": theta}))
     cq.save_edits(model.remove_concepts("sea", nodes=1), tmp_path / "edits.json")
-    with pytest.raises(ChoqolateError, match=r"Edit 1 of .*edits\.json does not fit.*node 1 \(.*no node .* in common"):
+    with pytest.raises(
+        ChoqolateError,
+        match=r"Edit 1 of .*edits\.json does not fit.*node 1 \(.*the closest, node ., shares",
+    ):
         other.apply_edits(tmp_path / "edits.json")
     assert other.edits_ == ()
+
+
+def test_a_recalibration_of_another_state_is_computed_again(tmp_path, birds, model):
+    X, _, _ = birds
+    cq.save_edits(model.remove_concepts("sea").recalibrate(X), tmp_path / "edits.json")
+    elsewhere = model.remove_concepts("forest")
+    with pytest.raises(ChoqolateError, match=r"Edit 2 .* another state of this one.*--recalibrate SCORES"):
+        elsewhere.apply_edits(tmp_path / "edits.json")
+    again = elsewhere.apply_edits(tmp_path / "edits.json", recalibrate=X)
+    by_hand = elsewhere.remove_concepts("sea").recalibrate(X)
+    np.testing.assert_array_equal(again.class_shift_, by_hand.class_shift_)
+    cq.save_edits(model.remove_concepts("sea"), tmp_path / "plain.json")
+    shifted = model.apply_edits(tmp_path / "plain.json", recalibrate=X)
+    np.testing.assert_array_equal(shifted.class_shift_, model.remove_concepts("sea", recalibrate=X).class_shift_)
+
+
+def test_a_restoration_in_a_file_leaves_the_edits_of_the_model_alone(tmp_path, model):
+    cq.save_edits(model.remove_concepts("sea").restore().remove_concepts("crest"), tmp_path / "edits.json")
+    again = model.remove_concepts("forest").apply_edits(tmp_path / "edits.json")
+    assert again.removal_.concepts == ("forest", "crest")
+    assert model.apply_edits(tmp_path / "edits.json").removal_.concepts == ("crest",)
+
+
+def test_without_nodes_a_class_is_found_by_its_name(tmp_path, birds):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=None, epochs=5).fit(X, y)
+    other = cq.ChoqolateClassifier(n_nodes=None, epochs=5).fit(X, np.where(y == "landbird", "zebra", y))
+    cq.save_edits(model.remove_concepts("sea", nodes=[1]), tmp_path / "edits.json")
+    assert other.classes_.tolist() == ["waterbird", "zebra"]
+    assert other.apply_edits(tmp_path / "edits.json").edits_[0].nodes == (0,)
+    cq.save_edits(model.remove_concepts("sea", nodes=[0]), tmp_path / "edits.json")
+    with pytest.raises(ChoqolateError, match="the class 'landbird', and this model has 'waterbird', 'zebra'"):
+        other.apply_edits(tmp_path / "edits.json")
+
+
+def test_little_that_is_left_is_said_when_a_file_is_applied(tmp_path, model):
+    with pytest.warns(cq.ChoqolateWarning, match="little is left"):
+        edited = model.reweight_concepts(dict.fromkeys(model.concepts_[:5], 1e-4))
+    cq.save_edits(edited, tmp_path / "edits.json")
+    with pytest.warns(cq.ChoqolateWarning, match="little is left"):
+        model.apply_edits(tmp_path / "edits.json")
+
+
+def test_a_baseline_has_no_edits_to_save(tmp_path, birds):
+    X, y, _ = birds
+    with pytest.raises(ChoqolateError, match="Expected a fitted ChoqolateClassifier, got PCBM"):
+        cq.save_edits(cq.baselines.PCBM(epochs=1).fit(X, y), tmp_path / "edits.json")
 
 
 def test_edits_of_all_nodes_fit_any_model_with_these_concepts(tmp_path, birds, model):
@@ -114,9 +164,9 @@ def test_the_file_is_readable(tmp_path, model):
     ("content", "message"),
     [
         (None, "does not exist. Check the path"),
-        (b"", "cannot be read"),
-        (b"[]", "does not say format 'choqolate-edits'"),
-        (b'{"format": "choqolate-model"}', "does not say format"),
+        (b"", "is not valid JSON"),
+        (b"[]", "is not a file of edits. Create one with choqolate.save_edits"),
+        (b'{"format": "choqolate-model"}', "is not a file of edits"),
         (b'{"format": "choqolate-edits", "format_version": 9}', "format version 9.*Upgrade"),
         (b'{"format": "choqolate-edits", "format_version": true}', "format version True"),
         (b'{"format": "choqolate-edits", "format_version": 1}', "incomplete or damaged"),
@@ -130,6 +180,27 @@ def test_the_file_is_readable(tmp_path, model):
             b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": '
             b'[{"edit": "remove", "concepts": "sea"}]}',
             "list of concepts, got 'sea'",
+        ),
+        *(
+            (b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": ' + edits + b"}", message)
+            for edits, message in (
+                (b"[]", "incomplete or damaged"),
+                (b'[{"edit": ["remove"]}]', "an edit among remove"),
+                (b'[{"edit": "reweight", "factors": null}]', "a factor for each concept"),
+                (b'[{"edit": "reweight", "factors": {"sea": 1e200}}]', "from 0 to 1,000,000"),
+                (b'[{"edit": "restore", "concepts": ["sea"]}]', "nothing to restore"),
+                (b'[{"edit": "recalibrate", "shift": [0, 0], "rows": "many"}]', "number of rows of a recalibration"),
+                (b'[{"edit": "remove", "concepts": ["sea"], "colour": 1}]', "unknown fields: colour"),
+                (b'[{"edit": "remove", "concepts": ["sea"], "note": ["Ada"]}]', "a note with author"),
+                *(
+                    (
+                        b'[{"edit": "remove", "concepts": ["sea"], "nodes": [{"node": 1, "leading": {"sea": %s}}]}]'
+                        % share,
+                        "the file is damaged",
+                    )
+                    for share in (b"0", b"NaN", b'"x"', b"-1", b"true")
+                ),
+            )
         ),
     ],
 )

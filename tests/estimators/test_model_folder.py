@@ -285,7 +285,10 @@ DAMAGE = {
     ),
     "edit of an unknown kind": (lambda f: change_config(f, edits=[{"edit": "paint"}]), "'paint'.*Upgrade choqolate"),
     "edit without a kind": (lambda f: change_config(f, edits=[{}]), "Expected an edit among remove"),
-    "edit without concepts": (lambda f: change_config(f, edits=[{"edit": "remove"}]), "fields of the edit 'remove'"),
+    "edit without concepts": (
+        lambda f: change_config(f, edits=[{"edit": "remove"}]),
+        "edit 'remove' has missing or unknown fields: concepts",
+    ),
     "edit of text": (lambda f: change_config(f, edits=["remove"]), "Expected an edit among remove"),
     "edit of nodes that are not there": (
         lambda f: change_config(f, edits=[{"edit": "remove", "concepts": ["sea"], "nodes": [7]}]),
@@ -293,7 +296,7 @@ DAMAGE = {
     ),
     "factor below zero": (
         lambda f: change_config(f, edits=[{"edit": "reweight", "factors": {"sea": -1.0}}]),
-        "factor of at least 0 for 'sea'",
+        "factor from 0 to 1,000,000 for 'sea'",
     ),
     "shift of too few classes": (
         lambda f: change_config(f, edits=[{"edit": "recalibrate", "shift": [0.1]}]),

@@ -184,7 +184,7 @@ def test_history_says_what_was_done_in_which_state():
         "restored 'sea'",
     ]
     assert edited.removal_.concepts == ()
-    assert edited.removal_.reweighted == {"forest": 0.5}
+    assert edited.removal_.reweighted == {"forest": (0.5, 0.5)}
 
 
 def test_restoring_everything_takes_the_shift_along():
@@ -209,7 +209,7 @@ def test_a_recalibration_takes_the_place_of_an_earlier_one():
 def test_the_report_names_removed_and_reweighted_concepts():
     removal = fitted("pairwise").remove_concepts("sea").reweight_concepts({"forest": 0.5, "crest": 0.0}).removal_
     assert removal.concepts == ("sea", "crest")
-    assert removal.reweighted == {"forest": 0.5}
+    assert removal.reweighted == {"forest": (0.5, 0.5)}
     assert removal.shapley.shape == (3, 2)
     assert "reweighted: forest by 0.5" in str(removal)
     assert repr(removal).startswith("Removal(2 concepts removed, 1 reweighted; nodes keep ")
@@ -228,16 +228,16 @@ def test_the_weight_that_a_node_keeps_is_that_of_its_terms_before_rescaling():
     ("edit", "message"),
     [
         (lambda clf: clf.reweight_concepts({"moon": 0.5}), "moon"),
-        (lambda clf: clf.reweight_concepts({"sea": -0.5}), "factor of at least 0 for 'sea', got -0.5"),
-        (lambda clf: clf.reweight_concepts({"sea": float("nan")}), "factor of at least 0"),
-        (lambda clf: clf.reweight_concepts({"sea": True}), "factor of at least 0"),
+        (lambda clf: clf.reweight_concepts({"sea": -0.5}), "factor from 0 to 1,000,000 for 'sea', got -0.5"),
+        (lambda clf: clf.reweight_concepts({"sea": float("nan")}), "factor from 0 to 1,000,000"),
+        (lambda clf: clf.reweight_concepts({"sea": True}), "factor from 0 to 1,000,000"),
         (lambda clf: clf.reweight_concepts(["sea"]), "such as {'sea': 0.3}"),
         (lambda clf: clf.reweight_concepts({}), "at least one concept"),
         (lambda clf: clf.reweight_concepts(dict.fromkeys(CONCEPTS, 0.0)), "without any concept"),
         (lambda clf: clf.reweight_concepts({"sea": 0.5}, nodes=9), "nodes from 0 to 2"),
         (lambda clf: clf.undo(), "nothing to undo"),
         (lambda clf: clf.remove_concepts("sea", note=7), "a Note, or the reason as text"),
-        (lambda clf: clf.remove_concepts("sea").restore("forest"), "removed were 'sea'"),
+        (lambda clf: clf.remove_concepts("sea").restore("forest"), "removed or reweighted were 'sea'"),
         (lambda clf: Note(reviewed="yes"), "reviewed of a note"),
     ],
 )
@@ -264,3 +264,42 @@ def test_a_note_can_be_given_later():
     assert_same_bits(noted, edited)
     with pytest.raises(ChoqolateError, match="edit from 0 to 1, got 2"):
         edited.annotate_edit(2, "why")
+
+
+def test_factors_are_told_node_by_node():
+    clf = fitted("pairwise")
+    edited = clf.reweight_concepts({"sea": 2.0}, nodes=0).reweight_concepts({"sea": 3.0}, nodes=1)
+    assert edited.removal_.reweighted == {"sea": (2.0, 3.0)}
+    assert "reweighted: sea by 2 to 3" in str(edited.removal_)
+    both = clf.remove_concepts("sea", nodes=0).reweight_concepts({"sea": 3.0}, nodes=1)
+    assert (both.removal_.concepts, both.removal_.reweighted) == (("sea",), {"sea": (3.0, 3.0)})
+
+
+def test_the_largest_factors_give_finite_numbers():
+    edited = fitted("pairwise").reweight_concepts(dict.fromkeys(CONCEPTS[:3], 1e6))
+    assert np.isfinite(edited.predict_proba(scores())).all()
+
+
+def test_restoring_the_last_concept_keeps_a_recalibration_from_before_its_removal():
+    clf = fitted("pairwise")
+    shifted = clf.recalibrate(scores())
+    assert_same_bits(shifted.remove_concepts("sea").restore("sea"), shifted)
+    later = shifted.remove_concepts("sea").recalibrate(scores())
+    assert_same_bits(later.restore("sea"), shifted)
+    assert_same_bits(later.restore(), clf)
+
+
+def test_restoring_nothing_can_still_recalibrate():
+    clf = fitted("pairwise")
+    assert_same_bits(clf.restore(recalibrate=scores()), clf.recalibrate(scores()))
+    with pytest.raises(ChoqolateError, match="no edits to annotate"):
+        clf.annotate_edit(0, "why")
+    with pytest.raises(ChoqolateError, match="index of an edit from 0 to 0, got '0'"):
+        clf.remove_concepts("sea").annotate_edit("0", "why")
+
+
+def test_equal_edits_are_equal_and_can_be_hashed():
+    assert Remove(["sea"], nodes=[0]) == Remove(("sea",), nodes=(0,))
+    assert len({Reweight({"sea": 1}), Reweight({"sea": 1.0})}) == 1
+    with pytest.raises(ChoqolateError, match="a list of concepts, got 'sea'"):
+        Remove("sea")

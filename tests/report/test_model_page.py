@@ -492,3 +492,24 @@ def test_a_model_that_was_only_recalibrated_has_a_page(model, table, tmp_path):
     page = page_of(tmp_path, model.recalibrate(table.part("train")), table)
     assert "What was edited" in page.text
     assert "Relative to the model as trained. Class scores were shifted" in page.text
+
+
+def test_a_restored_model_is_shown_as_it_was_trained(model, table, tmp_path):
+    page = page_of(tmp_path, model.remove_concepts("sea").restore(), table)
+    assert "held out, before" not in page.text
+    assert "before the edits it was taken for" not in page.text
+
+
+def test_commands_give_the_same_model_after_edits_of_every_kind(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table.save("scores.parquet")
+    rows = table.part("train")
+    model = small_model(table)
+    edited = (
+        model.reweight_concepts({"sea": 0.3}).remove_concepts(["crest", "forest"], recalibrate=rows).restore("forest")
+    )
+    lines = commands(edited)
+    assert "choqolate apply model edits.json -o edited" in lines
+    (tmp_path / "edits.json").write_text("\n".join(words(edited)["edits.json"]))
+    again = model.apply_edits("edits.json")
+    np.testing.assert_array_equal(again.predict_proba(table), edited.predict_proba(table))

@@ -15,7 +15,7 @@ from choqolate.analysis.evaluation import Evaluation
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import leading
-from choqolate.network.removal_report import Removal
+from choqolate.network.removal_report import Removal, factor_text
 
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
@@ -114,7 +114,7 @@ def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal)
     if removal.concepts:
         console.print(Text(f"removed: {_several(removal.concepts)}"))
     if removal.reweighted:
-        factors = [f"{cut(name)} by {factor:g}" for name, factor in removal.reweighted.items()]
+        factors = [f"{cut(name)} by {factor_text(*ends)}" for name, ends in removal.reweighted.items()]
         console.print(Text(f"reweighted: {_several(factors)}"))
     one_layer = model.n_nodes is None
     heads = [cut(name) for name in (model.classes_.tolist() if one_layer else range(len(removal.mass_lost)))]

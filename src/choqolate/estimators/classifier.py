@@ -278,10 +278,10 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         check_is_fitted(self)
         affected = affected_concepts(self.network_.edits_in_force)
         if names is None and not self.network_.is_edited:
-            return copy.copy(self)
+            return copy.copy(self) if recalibrate is None else self.recalibrate(recalibrate, note=note)
         if names is not None and not affected:
-            raise ChoqolateError("nothing was removed from this model, so there is nothing to restore")
-        back = None if names is None else find_concepts(names, affected, known="removed were")
+            raise ChoqolateError("Nothing was removed or reweighted, so there is nothing to restore.")
+        back = None if names is None else find_concepts(names, affected, known="removed or reweighted were")
         concepts = None if back is None else tuple(affected[index] for index in back)
         return self._edited(Restore(concepts, note=Note.of(note)), recalibrate)
 
@@ -303,8 +303,10 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         """
         check_is_fitted(self)
         edits = list(self.network_.edits)
-        if not 0 <= index < len(edits):
-            raise ChoqolateError(f"Expected an edit from 0 to {len(edits) - 1}, got {index}.")
+        if not edits:
+            raise ChoqolateError("This model has no edits to annotate.")
+        if not isinstance(index, int) or not 0 <= index < len(edits):
+            raise ChoqolateError(f"Expected the index of an edit from 0 to {len(edits) - 1}, got {index!r}.")
         edits[index] = replace(edits[index], note=Note.of(note))
         return self.with_network(replace(self.network_, edits=tuple(edits)))
 
@@ -316,12 +318,17 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
 
     def _edited(self, edit: Edit, recalibrate: Any) -> Self:
         edited = self.with_network(self.network_.edited(edit))
-        small = edited.network_.small_remainders if not isinstance(edit, Restore) else {}
+        if not isinstance(edit, Restore):
+            edited.warn_of_small_remainders(stacklevel=4)
+        return edited if recalibrate is None else edited.recalibrate(recalibrate)
+
+    def warn_of_small_remainders(self, *, stacklevel: int = 2) -> None:
+        """Warn of nodes of which the latest edit left little."""
+        small = self.network_.small_remainders
         if small:
             kept = ", ".join(f"node {n} keeps {share:.2%}" for n, share in small.items())
             message = f"little is left of some nodes, now rescaled to one: {kept}"
-            warnings.warn(message, SmallRemainderWarning, stacklevel=3)
-        return edited if recalibrate is None else edited.recalibrate(recalibrate)
+            warnings.warn(message, SmallRemainderWarning, stacklevel=stacklevel)
 
     def _nodes(self, nodes: int | Iterable[int] | None) -> tuple[int, ...] | None:
         several = nodes if nodes is None or isinstance(nodes, Iterable) else (nodes,)

@@ -7,7 +7,6 @@ concepts of each, and applied to the nodes of the other model that stand for the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -17,10 +16,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate._util.files import check_output, write_bytes
+from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, edit_from_dict
+from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, edit_from_dict, edits_in_force
 from choqolate.network.fitted import FittedNetwork
 
 FORMAT = "choqolate-edits"
@@ -39,14 +39,31 @@ def save_edits(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> No
     Raises:
         ChoqolateError: if the classifier has no edits, or the file cannot be written.
     """
-    from choqolate import __version__
-
-    check_is_fitted(classifier)
-    target, network = Path(path), classifier.network_
-    if not network.edits:
+    target = Path(path)
+    document = edits_document(classifier)
+    if not document["edits"]:
         raise ChoqolateError("Expected a model with edits to save, this one has none. Edit it first.")
     check_output(target)
-    document = {
+    try:
+        content = _as_text(document).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise ChoqolateError(f"Expected names and notes that can be written as UTF-8: {error}.") from None
+    write_bytes(target, content)
+
+
+def edits_document(classifier: ChoqolateClassifier) -> dict[str, Any]:
+    """What a file of edits holds, such as JSON can write: the edits of a classifier, and which model they were made to.
+
+    Raises:
+        ChoqolateError: if it is no fitted :class:`ChoqolateClassifier`.
+    """
+    from choqolate import __version__
+
+    if not isinstance(classifier, ChoqolateClassifier):
+        raise ChoqolateError(f"Expected a fitted ChoqolateClassifier, got {type(classifier).__name__}.")
+    check_is_fitted(classifier)
+    network = classifier.network_
+    return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "choqolate_version": __version__,
@@ -58,8 +75,10 @@ def save_edits(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> No
         },
         "edits": [_written(edit, network) for edit in network.edits],
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    write_bytes(target, text.encode() + b"\n")
+
+
+def _as_text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def apply_edits(
@@ -68,28 +87,53 @@ def apply_edits(
     """A copy of a classifier with the edits of a file; the classifier is untouched.
 
     Concepts are found by name. Nodes are found by the attributions that they had in the model of the file; one that
-    has no counterpart is an error. A recalibration belongs to the model that it was computed for: on another one it is
-    computed again, on ``recalibrate``.
+    has no counterpart is an error. A recalibration belongs to the state of the model that it was computed for: on
+    another one it is computed again, on ``recalibrate``. Edits go on top of those that the classifier has; restorations
+    in the file concern only edits in the file.
 
     Args:
         classifier: fitted.
         path: a file that :func:`save_edits` wrote.
-        recalibrate: training scores ``(n, M)``, for recalibrations of another model.
+        recalibrate: training scores ``(n, M)``, for the recalibrations of the file; if it has none, the classifier is
+            recalibrated at the end.
 
     Raises:
         ChoqolateError: if the file is no file of edits, or something in it does not fit this model. Nothing is applied
             then.
     """
     check_is_fitted(classifier)
-    file = Path(path)
+    file, network = Path(path), classifier.network_
     document = _read(file)
+    same_state = document["model"].get("identity") == network.identity and not network.is_edited
+    edits = [_fitting(entry, number, file, network) for number, entry in enumerate(document["edits"], start=1)]
     edited = classifier
-    for number, entry in enumerate(document["edits"], start=1):
+    for number, edit in edits if not network.is_edited else _in_force(edits):
         try:
-            edited = _apply(edited, entry, document["model"], recalibrate)
+            edited = _apply(edited, edit, same_state, recalibrate)
         except ChoqolateError as error:
-            raise ChoqolateError(f"Edit {number} of {file} does not fit this model: {error}") from error
+            raise _misfit(number, file, error) from error
+    if recalibrate is not None and not any(isinstance(edit, Recalibrate) for _, edit in edits):
+        edited = edited.recalibrate(recalibrate)
+    edited.warn_of_small_remainders(stacklevel=3)
     return edited
+
+
+def _fitting(entry: Any, number: int, file: Path, network: FittedNetwork) -> tuple[int, Edit]:
+    """An edit of a file, with its nodes as this network numbers them."""
+    try:
+        named = isinstance(entry, dict) and isinstance(entry.get("nodes"), list)
+        return number, edit_from_dict({**entry, "nodes": _find_nodes(entry["nodes"], network)} if named else entry)
+    except ChoqolateError as error:
+        raise _misfit(number, file, error) from error
+
+
+def _misfit(number: int, file: Path, error: ChoqolateError) -> ChoqolateError:
+    return ChoqolateError(f"Edit {number} of {file} does not fit this model: {error}")
+
+
+def _in_force(edits: list[tuple[int, Edit]]) -> list[tuple[int, Edit]]:
+    """The edits of a file after its own restorations; numbers are those of the last edit, which all rest on."""
+    return [(edits[-1][0], edit) for edit in edits_in_force(edit for _, edit in edits)]
 
 
 def _written(edit: Edit, network: FittedNetwork) -> dict[str, Any]:
@@ -97,6 +141,9 @@ def _written(edit: Edit, network: FittedNetwork) -> dict[str, Any]:
     if isinstance(edit, Remove | Reweight) and edit.nodes is not None:
         trained = network.as_trained().node_attributions
         entry["nodes"] = [{"node": n, "leading": _leading(trained[n], network.input_names)} for n in edit.nodes]
+        if network.one_layer:  # the nodes are the classes, and these have names
+            labels = list(class_index(network.classes))
+            entry["nodes"] = [described | {"class": labels[described["node"]]} for described in entry["nodes"]]
     return entry
 
 
@@ -110,58 +157,85 @@ def _read(file: Path) -> dict[str, Any]:
         document = json.loads(file.read_bytes())
     except FileNotFoundError:
         raise ChoqolateError(f"Expected a file of edits but {file} does not exist. Check the path.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ChoqolateError(f"{file} cannot be read ({error}). Save the edits again.") from None
+    except IsADirectoryError:
+        raise ChoqolateError(
+            f"Expected a file of edits but {file} is a folder. Create one with choqolate.save_edits."
+        ) from None
+    except (ValueError, RecursionError):
+        raise ChoqolateError(f"{file} is not valid JSON. Create it with choqolate.save_edits.") from None
+    except OSError as error:
+        raise ChoqolateError(f"{file} cannot be read: {error.strerror}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ChoqolateError(f"Expected a file of edits, but {file} does not say format {FORMAT!r}. Check the path.")
+        raise ChoqolateError(f"{file} is not a file of edits. Create one with choqolate.save_edits.")
     version = document.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
         raise ChoqolateError(
             f"{file} has format version {version!r}, and this choqolate reads version {FORMAT_VERSION}. Upgrade "
             "choqolate, or save the edits again with this version."
         )
-    if not isinstance(document.get("edits"), list) or not isinstance(document.get("model"), dict):
+    if (
+        not document.get("edits")
+        or not isinstance(document["edits"], list)
+        or not isinstance(document.get("model"), dict)
+    ):
         raise ChoqolateError(f"{file} is incomplete or damaged. Save the edits again.")
     return document
 
 
-def _apply(
-    classifier: ChoqolateClassifier, entry: Any, model: Mapping[str, Any], recalibrate: Any
-) -> ChoqolateClassifier:
-    network = classifier.network_
-    named = isinstance(entry, dict) and isinstance(entry.get("nodes"), list)
-    edit = edit_from_dict({**entry, "nodes": _find_nodes(entry["nodes"], network)} if named else entry)
-    if isinstance(edit, Recalibrate) and model.get("identity") != network.identity:
+def _apply(classifier: ChoqolateClassifier, edit: Edit, same_state: bool, recalibrate: Any) -> ChoqolateClassifier:
+    if isinstance(edit, Recalibrate) and (recalibrate is not None or not same_state):
         if recalibrate is None:
             raise ChoqolateError(
-                "it is a recalibration of another model, whose shift means nothing here. Pass training scores to "
-                "compute it again (recalibrate)."
+                "It is a recalibration of another model, or of another state of this one, whose shift means nothing "
+                "here. Pass training scores to compute it again (recalibrate=..., --recalibrate SCORES)."
             )
-        again = classifier.recalibrate(recalibrate).edits_[-1]
-        edit = replace(again, note=edit.note)
-    return classifier.with_network(network.edited(edit))
+        edit = replace(classifier.recalibrate(recalibrate).edits_[-1], note=edit.note)
+    return classifier.with_network(classifier.network_.edited(edit))
 
 
 def _find_nodes(entries: list[Any], network: FittedNetwork) -> list[int]:
     """The nodes of a network that stand for the same as those that a file describes."""
-    attributions = network.as_trained().node_attributions
-    index = {name: j for j, name in enumerate(network.input_names)}
     found: dict[int, str] = {}
     for entry in entries:
-        leading = entry.get("leading") if isinstance(entry, dict) else None
-        if not isinstance(leading, dict) or not leading or not isinstance(entry.get("node"), int):
-            raise ChoqolateError("a node is not described by its leading concepts: the file is damaged.")
-        known = {name: share for name, share in leading.items() if name in index and isinstance(share, float | int)}
-        columns, shares = [index[name] for name in known], np.array(list(known.values()))
-        common = np.minimum(attributions[:, columns], shares).sum(1) / sum(leading.values())
-        best = max(range(len(common)), key=lambda n: (round(common[n], 9), n == entry["node"]))
+        leading: Any = entry.get("leading") if isinstance(entry, dict) else None
+        if not _is_described(leading) or not isinstance(entry.get("node"), int):
+            raise ChoqolateError("A node is not described by its leading concepts: the file is damaged.")
         described = f"node {entry['node']} ({', '.join(list(leading)[:3])})"
-        if common[best] < ALIKE:
-            raise ChoqolateError(
-                f"it edits {described}, and no node of this model stands for the same concepts: the nearest, node "
-                f"{best}, has {common[best]:.0%} in common."
-            )
-        if best in found:
-            raise ChoqolateError(f"it edits {found[best]} and {described}, which are one node of this model, {best}.")
-        found[best] = described
+        find = _find_class if network.one_layer else _find_node
+        node = find(entry, described, network)
+        if node in found:
+            raise ChoqolateError(f"It edits {found[node]} and {described}, which are one node of this model, {node}.")
+        found[node] = described
     return list(found)
+
+
+def _is_described(leading: Any) -> bool:
+    """Whether a node is described by names and shares above zero."""
+    if not isinstance(leading, dict) or not leading:
+        return False
+    return all(
+        isinstance(share, float | int) and not isinstance(share, bool) and 0 < share <= 1 + 1e-9
+        for share in leading.values()
+    )
+
+
+def _find_class(entry: dict[str, Any], described: str, network: FittedNetwork) -> int:
+    index, label = class_index(network.classes), entry.get("class")
+    if label not in index:
+        raise ChoqolateError(f"It edits the class {label!r}, and this model has {listed(list(index))}.")
+    return index[label]
+
+
+def _find_node(entry: dict[str, Any], described: str, network: FittedNetwork) -> int:
+    attributions, leading = network.as_trained().node_attributions, entry["leading"]
+    index = {name: j for j, name in enumerate(network.input_names)}
+    known = {name: share for name, share in leading.items() if name in index}
+    columns, shares = [index[name] for name in known], np.array(list(known.values()))
+    common = np.minimum(attributions[:, columns], shares).sum(1) / sum(leading.values())
+    best = max(range(len(common)), key=lambda n: (round(common[n], 9), n == entry["node"]))
+    if not common[best] >= ALIKE:
+        raise ChoqolateError(
+            f"It edits {described}, and no node of this model matches it: the closest, node {best}, shares "
+            f"{common[best]:.0%} ({ALIKE:.0%} is required). Make this edit by hand."
+        )
+    return best

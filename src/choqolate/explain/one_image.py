@@ -82,7 +82,7 @@ def explain_image(
     (True, 'alcohol', None)
     """
     change = None
-    if model.network_.edits:
+    if model.network_.is_edited:
         before = model.with_network(model.network_.as_trained()) if trained is None else trained
         change = explain_local_change(x, before, model, baseline="mean")
     why = model.explain(x, baseline="mean") if change is None else change.after

@@ -7,15 +7,18 @@ undoing an edit is exact, a model carries its history, and the same edits can be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.network.removal import MODES
+
+LARGEST_FACTOR = 1e6  # of a concept: larger ones say no more, and pairs of them would overflow
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Note:
 
     @classmethod
     def of(cls, note: Note | str | None) -> Note | None:
-        """A note from a note or a reason; one without a time gets that of now."""
+        """A note from a note or a reason. If it has no time, the current time is used."""
         if note is None:
             return None
         given = cls(reason=note) if isinstance(note, str) else note
@@ -102,6 +105,8 @@ class Remove(Edit):
     mode: str = "rescale"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "concepts", _names(self.concepts))
+        object.__setattr__(self, "nodes", _indices(self.nodes))
         if self.mode not in MODES:
             raise ChoqolateError(f"Expected a mode of removal among {', '.join(MODES)}, got {self.mode!r}.")
 
@@ -118,8 +123,8 @@ class Reweight(Edit):
     """Concepts count more or less than they were trained to.
 
     Attributes:
-        factors: a factor of at least 0 for each concept, by name. Every term that involves the concept is multiplied by
-            it, a pair by both, and all terms are rescaled to sum to one.
+        factors: a factor from 0 to 1,000,000 for each concept, by name. Every term that involves the concept is
+            multiplied by it, a pair by both, and all terms are rescaled to sum to one.
         nodes: indices of the nodes; ``None``: all of them.
 
     >>> print(Reweight({"sea": 0.3}))
@@ -131,11 +136,16 @@ class Reweight(Edit):
     nodes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.factors, Mapping):
+            raise ChoqolateError(f"Expected a factor for each concept, such as {{'sea': 0.3}}, got {self.factors!r}.")
         for name, factor in self.factors.items():
-            fine = isinstance(factor, Real) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 0
-            if not fine:
-                raise ChoqolateError(f"Expected a factor of at least 0 for {name!r}, got {factor!r}.")
+            if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 <= factor <= LARGEST_FACTOR:
+                raise ChoqolateError(f"Expected a factor from 0 to {LARGEST_FACTOR:,.0f} for {name!r}, got {factor!r}.")
         object.__setattr__(self, "factors", {str(name): float(factor) for name, factor in self.factors.items()})
+        object.__setattr__(self, "nodes", _indices(self.nodes))
+
+    def __hash__(self) -> int:
+        return hash((tuple(sorted(self.factors.items())), self.nodes, self.note))
 
     def without(self, concepts: Iterable[str] | None) -> Self | None:
         gone = set(self.factors if concepts is None else concepts)
@@ -163,8 +173,14 @@ class Recalibrate(Edit):
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
-        if not all(isinstance(value, Real) and math.isfinite(value) for value in self.shift):
-            raise ChoqolateError(f"Expected a shift of class scores that is finite, got {self.shift}.")
+        shift = self.shift if isinstance(self.shift, Sequence) and not isinstance(self.shift, str) else (None,)
+        if not all(isinstance(value, Real) and math.isfinite(value) for value in shift):
+            raise ChoqolateError(f"Expected a shift of class scores that is finite, got {self.shift!r}.")
+        object.__setattr__(self, "shift", tuple(float(value) for value in self.shift))
+        if not (self.rows is None or (isinstance(self.rows, int) and not isinstance(self.rows, bool))):
+            raise ChoqolateError(f"Expected the number of rows of a recalibration, got {self.rows!r}.")
+        if not isinstance(self.fingerprint, str | None):
+            raise ChoqolateError(f"Expected the fingerprint of a recalibration to be text, got {self.fingerprint!r}.")
 
     def __str__(self) -> str:
         return "recalibrated" if self.rows is None else f"recalibrated on {self.rows:,} rows"
@@ -175,11 +191,14 @@ class Restore(Edit):
     """Removed or reweighted concepts are back as they were trained.
 
     Attributes:
-        concepts: their names; ``None``: all. The shift of a recalibration goes with the last of them.
+        concepts: their names; ``None``: all. With the last of them, recalibrations made since the first go too.
     """
 
     kind: ClassVar[str] = "restore"
     concepts: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concepts", None if self.concepts is None else _names(self.concepts))
 
     def __str__(self) -> str:
         return "restored everything" if self.concepts is None else f"restored {listed(self.concepts)}"
@@ -197,8 +216,10 @@ def edits_in_force(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     kept: list[Edit] = []
     for edit in edits:
         if isinstance(edit, Restore):
-            kept = [left for left in (one.without(edit.concepts) for one in kept) if left is not None]
-            kept = kept if affected_concepts(kept) else []
+            before = kept if edit.concepts is not None else []
+            kept = [left for left in (one.without(edit.concepts) for one in before) if left is not None]
+            if not affected_concepts(kept):
+                kept = list(takewhile(lambda one: not affected_concepts([one]), before))
         else:
             kept.append(edit)
     return tuple(kept)
@@ -225,19 +246,19 @@ def edit_from_dict(entry: Mapping[str, Any]) -> Edit:
     True
     """
     kinds = {one.kind: one for one in (Remove, Reweight, Recalibrate, Restore)}
-    if not isinstance(entry, Mapping) or entry.get("edit") not in kinds:
-        came = entry.get("edit") if isinstance(entry, Mapping) else entry
+    came = entry.get("edit") if isinstance(entry, Mapping) else entry
+    if not isinstance(entry, Mapping) or not isinstance(came, str) or came not in kinds:
         raise ChoqolateError(f"Expected an edit among {', '.join(kinds)}, got {came!r}. Upgrade choqolate to read it.")
     said = {name: value for name, value in entry.items() if name not in ("edit", "note")}
     note = entry.get("note")
-    try:
-        for name, form in _FORMS.items():
-            if said.get(name) is not None:
-                said[name] = form(said[name])
-        said["note"] = None if note is None else Note(**note)
-        return kinds[entry["edit"]](**said)
-    except TypeError as error:
-        raise ChoqolateError(f"Expected the fields of the edit {entry['edit']!r}, got others: {error}.") from None
+    kind = kinds[came]
+    known = {field.name for field in fields(kind)}
+    wrong = sorted(set(said) - known) or sorted({"concepts", "factors", "shift"} & (known - set(said) - {"nodes"}))
+    if wrong and not (kind is Restore and wrong == ["concepts"]):
+        raise ChoqolateError(f"The edit {came!r} has missing or unknown fields: {', '.join(map(str, wrong))}.")
+    if note is not None and not (isinstance(note, Mapping) and set(note) <= {field.name for field in fields(Note)}):
+        raise ChoqolateError(f"Expected a note with author, time, reason and reviewed, got {note!r}.")
+    return kind(**said, note=None if note is None else Note(**note))
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -246,13 +267,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _factors(value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise ChoqolateError(f"Expected a factor for each concept, got {value!r}.")
-    return dict(value)
-
-
-_FORMS: dict[str, Callable[[Any], Any]] = {"concepts": _names, "factors": _factors, "nodes": tuple, "shift": tuple}
+def _indices(value: Any) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ChoqolateError(f"Expected a list of nodes, got {value!r}.")
+    return tuple(value)
 
 
 def _in_nodes(nodes: tuple[int, ...] | None) -> str:

@@ -17,7 +17,15 @@ from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.integral import Capacity
 from choqolate.integral.layer import as_capacity, raw_shapes
-from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, affected_concepts, edits_in_force
+from choqolate.network.edits import (
+    Edit,
+    Recalibrate,
+    Remove,
+    Restore,
+    Reweight,
+    affected_concepts,
+    edits_in_force,
+)
 from choqolate.network.module import second_layer
 from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import Nodes
@@ -172,6 +180,17 @@ class FittedNetwork:
             table[rows[:, None], torch.tensor(self.inputs_of([index]))] = factor
         return table
 
+    def _all_factors(self) -> dict[str, Tensor]:
+        """For each concept that edits in force affect, the product of its factors in each node ``(N,)``."""
+        factors: dict[str, Tensor] = {}
+        for edit in self.edits_in_force:
+            if isinstance(edit, Remove | Reweight):
+                changed = dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else edit.factors
+                table = self._factors(changed, edit.nodes)
+                for index, name in zip(find_concepts(changed, self.concepts), changed, strict=True):
+                    factors[name] = factors.get(name, torch.ones_like(table[:, 0])) * table[:, index]
+        return factors
+
     def trained_nodes(self) -> Nodes:
         """The first layer as it was trained, in float64."""
         raw = {
@@ -220,19 +239,16 @@ class FittedNetwork:
         edits = self.edits_in_force
         if not affected_concepts(edits):
             return None
-        factors: dict[str, float] = {}
-        for edit in edits:
-            changed = dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else {}
-            changed = dict(edit.factors) if isinstance(edit, Reweight) else changed
-            factors |= {name: factors.get(name, 1.0) * factor for name, factor in changed.items()}
-        removed = [name for name, factor in factors.items() if factor == 0]
+        factors = self._all_factors()
+        removed = [name for name, of_nodes in factors.items() if (of_nodes == 0).any()]
+        scaled = {name: of_nodes[(of_nodes != 0) & (of_nodes != 1)] for name, of_nodes in factors.items()}
         return report_removal(
             self.trained_nodes(),
             self.gone,
             self._state.retained * self.nodes.moving_mass(),
             edits=edits,
             inputs_of={name: self.inputs_of(find_concepts(name, self.concepts)) for name in removed},
-            reweighted={name: factor for name, factor in factors.items() if factor != 0},
+            reweighted={name: (float(some.min()), float(some.max())) for name, some in scaled.items() if some.numel()},
             class_shift=self.class_shift,
         )
 
@@ -270,16 +286,22 @@ class FittedNetwork:
         Raises:
             ChoqolateError: for unknown concepts or nodes, and if a node would be left with nothing.
         """
+        other = self
         for edit in edits:
-            self._check(edit)
-        other = replace(self, edits=(*self.edits, *edits))
-        other._state  # noqa: B018  # an edit that is not possible is an error now, not when a prediction is asked for
+            other._check(edit)
+            other = replace(other, edits=(*other.edits, edit))
+            other._state  # noqa: B018  # an impossible edit is an error now, not when a prediction is asked for
         return other
 
     def _check(self, edit: Edit) -> None:
         if isinstance(edit, Remove | Reweight):
             find_concepts(edit.concepts if isinstance(edit, Remove) else edit.factors, self.concepts)
             check_nodes(edit.nodes, self.n_nodes)
+        if isinstance(edit, Restore) and edit.concepts is not None:
+            affected = affected_concepts(self.edits_in_force)
+            if not affected:
+                raise ChoqolateError("Nothing was removed or reweighted, so there is nothing to restore.")
+            find_concepts(edit.concepts, affected, known="removed or reweighted were")
         if isinstance(edit, Recalibrate) and len(edit.shift) != len(self.classes):
             raise ChoqolateError(f"Expected a shift of {len(self.classes)} class scores, got {len(edit.shift)}.")
 
@@ -329,7 +351,7 @@ def _check_left(edit: Edit, gone: Tensor, retained: Tensor) -> None:
     if empty:
         names = listed(affected_concepts([edit]))
         raise ChoqolateError(f"Removing {names} would leave node {empty[0]} without any concept. Keep at least one.")
-    nothing = torch.nonzero(~(retained > 0))[:, 0].tolist()
+    nothing = torch.nonzero(~((retained > 0) & retained.isfinite()))[:, 0].tolist()
     if nothing:
         raise ChoqolateError(
             f"Node {nothing[0]} is made of the removed concepts alone, so nothing is left to rescale. Use "

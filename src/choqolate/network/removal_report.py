@@ -28,7 +28,7 @@ class Removal:
         involved: weight of all terms that involve each removed concept, ``(N, K)``: :math:`2 Shap_j - a_j`.
         shapley: Shapley value of each removed concept, ``(N, K)``.
         class_shift: what recalibration adds to the class scores ``(C,)``; zeros without it.
-        reweighted: factors of the concepts that were reweighted and not removed, by name.
+        reweighted: smallest and largest factor, over the nodes, of the concepts that were reweighted, by name.
     """
 
     edits: tuple[Edit, ...]
@@ -39,7 +39,7 @@ class Removal:
     involved: np.ndarray
     shapley: np.ndarray
     class_shift: np.ndarray
-    reweighted: dict[str, float] = field(default_factory=dict)
+    reweighted: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = [counted(len(self.concepts), "concept") + " removed"]
@@ -49,7 +49,7 @@ class Removal:
     def __str__(self) -> str:
         lines = [f"removed: {', '.join(self.concepts)}"] if self.concepts else []
         if self.reweighted:
-            factors = ", ".join(f"{name} by {factor:g}" for name, factor in self.reweighted.items())
+            factors = ", ".join(f"{name} by {factor_text(*ends)}" for name, ends in self.reweighted.items())
             lines.append(f"reweighted: {factors}")
         lines.append("node  mass lost  retained  Shapley lost")
         rows = zip(self.mass_lost, self.mass_retained, self.shapley_lost, strict=True)
@@ -59,6 +59,15 @@ class Removal:
         return "\n".join(lines)
 
 
+def factor_text(low: float, high: float) -> str:
+    """One factor, or the ends of a range where nodes have different ones.
+
+    >>> factor_text(0.3, 0.3), factor_text(2, 3)
+    ('0.3', '2 to 3')
+    """
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
 def report_removal(
     trained: Nodes,
     gone: Tensor,
@@ -66,7 +75,7 @@ def report_removal(
     *,
     edits: tuple[Edit, ...],
     inputs_of: dict[str, Sequence[int]],
-    reweighted: dict[str, float],
+    reweighted: dict[str, tuple[float, float]],
     class_shift: np.ndarray,
 ) -> Removal:
     """Compare edited nodes with the trained ones.
@@ -77,7 +86,7 @@ def report_removal(
         retained: mass ``(N,)`` that the nodes kept.
         edits: those in force.
         inputs_of: the inputs of each removed concept.
-        reweighted: factors of the other concepts that were edited.
+        reweighted: smallest and largest factor of the reweighted concepts.
         class_shift: of the class scores ``(C,)``.
     """
     n_nodes, groups = trained.capacity.shape[0], list(inputs_of.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from choqolate._util.text import listed
 from choqolate.data.provenance import BackboneRecord, VocabularyRecord
 from choqolate.datasets import DATASETS
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight
+from choqolate.estimators.edits_file import edits_document
+from choqolate.network.edits import Recalibrate, Remove
 
 # parameters of the classifier and the options of `choqolate fit` that set them; a test compares them with the command
 FIT_OPTIONS = {
@@ -74,12 +76,14 @@ def _marked(vocabulary: VocabularyRecord) -> str:
 
 
 def words(model: ChoqolateClassifier) -> dict[str, list[str]]:
-    """The vocabulary as files of words have it, by name of the file: a concept a line, its synonyms after ``|``."""
+    """Files that the commands need, by name: one concept per line with its synonyms after ``|``, and edits as JSON."""
     vocabulary = model.provenance_.vocabulary
     synonyms, marked = vocabulary.synonyms or {}, set(vocabulary.spurious or ())
     files: dict[str, list[str]] = {"words.txt": [], "spurious.txt": []}
     for name in dict.fromkeys([*model.concepts_, *_left_out(model)]):
         files["spurious.txt" if name in marked else "words.txt"].append(" | ".join([name, *synonyms.get(name, ())]))
+    if _removals(model) is None:
+        files["edits.json"] = json.dumps(edits_document(model), indent=2, ensure_ascii=False).splitlines()
     return {file: lines for file, lines in files.items() if lines}
 
 
@@ -89,38 +93,29 @@ def _left_out(model: ChoqolateClassifier) -> list[str]:
 
 def commands(model: ChoqolateClassifier) -> list[str]:
     """What to type for the same model and page, from the images on; Python where the command line cannot say it."""
-    edits, folder = _edits(model), "model"
+    removals, folder = _removals(model), "model"
     lines = [*_score(model), _fit(model)]
-    for number, (edit, recalibrated) in enumerate(edits, start=1):
-        edited = "edited" if len(edits) == 1 else f"edited-{number}"
-        lines.append(shlex.join(_command(edit, folder, edited, recalibrated=recalibrated)))
+    if removals is None:
+        lines.append("choqolate apply model edits.json -o edited")
+        folder = "edited"
+    for number, (edit, recalibrated) in enumerate(removals or [], start=1):
+        edited = "edited" if len(removals or []) == 1 else f"edited-{number}"
+        lines.append(shlex.join(_remove(edit, folder, edited, recalibrated=recalibrated)))
         folder = edited
     return [*lines, f"choqolate explain {folder} --scores scores.parquet -o report.html"]
 
 
-def _edits(model: ChoqolateClassifier) -> list[tuple[Edit, bool]]:
-    """The edits in force, each with whether a recalibration follows it at once."""
-    edits: list[tuple[Edit, bool]] = []
-    for edit in model.network_.edits_in_force:
-        if isinstance(edit, Recalibrate) and edits and not isinstance(edits[-1][0], Recalibrate):
-            edits[-1] = (edits[-1][0], True)
+def _removals(model: ChoqolateClassifier) -> list[tuple[Remove, bool]] | None:
+    """The removals of a model, each with whether a recalibration follows; ``None`` if it has edits of other kinds."""
+    removals: list[tuple[Remove, bool]] = []
+    for edit in model.network_.edits:
+        if isinstance(edit, Remove):
+            removals.append((edit, False))
+        elif isinstance(edit, Recalibrate) and removals and not removals[-1][1]:
+            removals[-1] = (removals[-1][0], True)
         else:
-            edits.append((edit, False))
-    return edits
-
-
-def _command(edit: Edit, folder: str, edited: str, *, recalibrated: bool) -> list[str]:
-    """A command for one edit; Python where the command line has none."""
-    if isinstance(edit, Remove):
-        return _remove(edit, folder, edited, recalibrated=recalibrated)
-    call = "recalibrate(X)" if isinstance(edit, Recalibrate) else ""
-    if isinstance(edit, Reweight):
-        nodes = "" if edit.nodes is None else f", nodes={list(edit.nodes)}"
-        call = f"reweight_concepts({dict(edit.factors)!r}{nodes}{', recalibrate=X' * recalibrated})"
-    rows = "X = cq.ConceptScores.load('scores.parquet').with_split().part('train').frame[model.concepts_]; "
-    given = rows * (recalibrated or isinstance(edit, Recalibrate))
-    script = f"import choqolate as cq; model = cq.load({folder!r}); {given}model.{call}.save({edited!r})"
-    return ["python", "-c", script]
+            return None
+    return removals
 
 
 def _score(model: ChoqolateClassifier) -> list[str]:

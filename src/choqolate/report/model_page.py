@@ -22,7 +22,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.network.edits import Remove
-from choqolate.network.removal_report import Removal
+from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
 from choqolate.report.model_origin import commands, facts, removal_command, words
@@ -271,7 +271,7 @@ def _groups(view: View) -> dict[str, Any] | None:
     result = view.measured
     if result is None or not result.group_accuracy:
         return None
-    before = next(iter(view.results.values())) if view.model.edits_ else None
+    before = next(iter(view.results.values())) if view.model.network_.is_edited else None
     names = sorted(result.group_accuracy, key=lambda name: result.group_accuracy[name])
     rows = [
         {
@@ -325,7 +325,7 @@ def _edits(view: View) -> dict[str, Any] | None:
     modes = dict.fromkeys(edit.mode for edit in network.edits_in_force if isinstance(edit, Remove))
     return {
         "concepts": removal.concepts if removal else (),
-        "reweighted": removal.reweighted if removal else {},
+        "reweighted": {name: factor_text(*ends) for name, ends in removal.reweighted.items()} if removal else {},
         "history": [(str(edit), edit.note) for edit in network.edits],
         "transitions": [(str(old), str(new), number) for (old, new), number in view.transitions.items()][:6],
         "rows": _changed_nodes(change, removal) if removal else [],

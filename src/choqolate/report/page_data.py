@@ -81,8 +81,8 @@ class View:
         """Evaluations by name: the rows it is measured on, before and after a removal, and the training rows."""
         if self.measured is None or self.table is None:
             return {}
-        results = {f"{self.rows_called}, before": self.measure(self.trained)} if self.model.edits_ else {}
-        results[f"{self.rows_called}, after" if self.model.edits_ else self.rows_called] = self.measured
+        results = {f"{self.rows_called}, before": self.measure(self.trained)} if self.model.network_.is_edited else {}
+        results[f"{self.rows_called}, after" if self.model.network_.is_edited else self.rows_called] = self.measured
         train = training_rows(self.model, self.table)
         with suppress(ChoqolateError):  # labels that the model does not know
             if train.labels is not None and len(train) < len(self.table):
@@ -158,7 +158,7 @@ class View:
     @cached_property
     def transitions(self) -> dict[tuple[object, object], int]:
         """How many images a removal moved from which class to which."""
-        if not self.model.edits_ or self.rows is None:
+        if not self.model.network_.is_edited or self.rows is None:
             return {}
         return count_transitions(self._predictions)
 
