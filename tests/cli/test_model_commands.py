@@ -174,7 +174,7 @@ def test_remove_reports_what_every_node_lost_and_leaves_the_model_alone(place, r
     assert "landbird on water" in said
     assert {path.name: path.read_bytes() for path in (place / "model").iterdir()} == before
     code, said, _ = run("eval", "edited", "birds.parquet")
-    assert "removed: sea" in said
+    assert "edited: removed 'sea' (rescale)\n" in said
     code, _, _ = run("remove", "edited", "crest", "-o", "edited")
     assert cq.load("edited").removal_.concepts == ("sea", "crest")
 

@@ -206,8 +206,7 @@ def evaluate_model(
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console
 
-    removed = classifier.removal_.concepts if classifier.removal_ else ()
-    show.show_evaluation(open_console(), f"{model} on {scores}", result, removed)
+    show.show_evaluation(open_console(), f"{model} on {scores}", result, classifier)
 
 
 @app.command()
@@ -331,7 +330,9 @@ def _show_and_save(
     compared = None if scores is None else (evaluate(trained, tables[scores]), evaluate(edited, tables[scores]))
     edited.save(output)
     console = open_console()
-    if edited.removal_ is not None:
+    if edited.removal_ is None:
+        show.show_edits(console, edited)
+    else:
         show.show_removal(console, edited, edited.removal_)
     if compared is not None:
         show.show_comparison(console, *compared)

@@ -241,7 +241,8 @@ def _check_given(scores: Path | None, data: BundledData | None) -> None:
     if scores is not None and data is not None:
         raise ChoqolateError("Expected SCORES or --data birds, but both are given. Leave one out.")
     if scores is not None and not scores.is_file():
-        raise ChoqolateError(f"Expected a score table, but {scores} does not exist.")
+        came = "is a folder" if scores.is_dir() else "does not exist"
+        raise ChoqolateError(f"Expected a score table, but {scores} {came}.")
 
 
 def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def show_model(
 ) -> None:
     """Nodes, interactions and near duplicates; with scores, how good it is and the suspects. Briefly, those alone."""
     show.show_headline(console, folder, model)
+    show.show_edits(console, model)
     if suspects is not None and table is not None:
         show.show_summary(console, {"": evaluate(model, table)})
     if not brief:

@@ -48,11 +48,17 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
         console.print(Text(f"worst group: {cut(last.worst_group[0])}", style="dim"))
 
 
-def show_evaluation(console: Console, title: str, result: Evaluation, removed: Sequence[str] = ()) -> None:
+def show_edits(console: Console, model: ChoqolateClassifier) -> None:
+    """What was done to the model since training, if anything."""
+    done = [str(edit) for edit in model.network_.edits_in_force]
+    if done:
+        console.print(Text(printable_name(f"edited: {'; '.join(done)}"), style="dim"), soft_wrap=True)
+
+
+def show_evaluation(console: Console, title: str, result: Evaluation, model: ChoqolateClassifier) -> None:
     """All of an evaluation: the summary, each class, each group, the most frequent mistakes."""
     console.print(Text(printable_name(title), style="bold"), soft_wrap=True)
-    if removed:
-        console.print(Text(f"removed: {_several(removed)}", style="dim"))
+    show_edits(console, model)
     show_summary(console, {"": result})
     for kind, accuracy, rows in (
         ("class", result.class_accuracy, result.class_rows),
