@@ -45,7 +45,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             _print_warnings_as_notes()
-            exit_code = app(arguments, standalone_mode=False)
+            exit_code = app(arguments, standalone_mode=False, prog_name="choqolate")
         if exit_code == _STOPPED:
             raise typer.Abort
         if isinstance(exit_code, int) and exit_code:
