@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import choqolate as cq
+from choqolate.baselines import PCBM
 from choqolate.explain import ImageExplanation
 from tests.small_tables import bird_scores
 
@@ -77,3 +79,22 @@ def test_several_images_are_an_error(birds):
     X, _, model = birds
     with pytest.raises(cq.ChoqolateError, match="expected the scores of one image, got 2 rows"):
         cq.explain_image(model, X.iloc[:2])
+
+
+@pytest.mark.parametrize(
+    ("use", "purpose"),
+    [
+        (cq.explain_image, "to explain an image"),
+        (cq.find_counterfactual, "to find a counterfactual"),
+        (lambda model, x: cq.explain_local_change(x, model), "before and after the edit"),
+    ],
+)
+def test_other_models_are_named(birds, use, purpose):
+    X, y, _ = birds
+    baseline = PCBM(n_nodes=2, epochs=2).fit(X, y)
+    with pytest.raises(cq.ChoqolateError, match=rf"^Expected a ChoqolateClassifier {purpose}, but got a PCBM\.$"):
+        use(baseline, X.iloc[:1])
+    with pytest.raises(cq.ChoqolateError, match=r"but got the class ChoqolateClassifier\.$"):
+        use(cq.ChoqolateClassifier, X.iloc[:1])
+    with pytest.raises(NotFittedError):
+        use(cq.ChoqolateClassifier(), X.iloc[:1])

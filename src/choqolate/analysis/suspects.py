@@ -17,6 +17,7 @@ from choqolate.analysis.evaluation import held_out, spurious_concepts
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
+from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         table: scores with labels, at best with groups.
         mode: as in ``remove_concepts``.
     """
+    check_choquet_model(model, "to find suspects")
     rows, chosen, too_few = _rows(model, table)
     trial = _Trial(model, rows, mode)
     marked = set(spurious_concepts(model, table))

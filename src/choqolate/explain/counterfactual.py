@@ -16,7 +16,7 @@ from choqolate._util.checks import check_choice, check_number
 from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
-from choqolate.explain.model_protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel, check_choquet_model
 from choqolate.integral import Capacity
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import MODES, Nodes
@@ -109,6 +109,7 @@ def find_counterfactual(
     >>> found.before != found.after == edited.predict(X.iloc[:1])[0]
     np.True_
     """
+    check_choquet_model(model, "to find a counterfactual")
     check_choice("mode", mode, MODES)
     check_number("most", most, minimum=1, whole=True)
     check_number("most_sets", most_sets, minimum=1, whole=True)

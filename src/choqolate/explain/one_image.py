@@ -9,7 +9,7 @@ from choqolate.data.rows import class_index
 from choqolate.explain.change import explain_local_change
 from choqolate.explain.counterfactual import MOST_SETS, Counterfactual, find_counterfactual
 from choqolate.explain.local import Attribution
-from choqolate.explain.model_protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel, check_choquet_model
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +81,7 @@ def explain_image(
     >>> wine.right, wine.lead.leading(most=1)[0].name, wine.predicted_before
     (True, 'alcohol', None)
     """
+    check_choquet_model(model, "to explain an image")
     change = None
     if model.network_.edits:
         before = model.with_network(model.network_.as_trained()) if trained is None else trained
