@@ -75,6 +75,18 @@ def test_without_nodes_there_is_no_lead_of_nodes():
     assert cq.explain_image(model, X.iloc[:1]).node_lead is None
 
 
+def test_a_row_of_a_table_is_an_image(birds):
+    X, y, model = birds
+    table = cq.ConceptScores(X, X.columns, labels=y).select(X.columns[::-1])
+    for row in range(3):
+        wanted, found = cq.explain_image(model, X.iloc[[row]]), cq.explain_image(model, table.take(row))
+        assert found.probabilities == wanted.probabilities
+        assert found.counterfactual == wanted.counterfactual
+        assert_same(found.lead, wanted.lead)
+    with pytest.raises(cq.ChoqolateError, match="expected the scores of one image, got 2 rows"):
+        cq.find_counterfactual(model, table.take([0, 1]))
+
+
 def test_several_images_are_an_error(birds):
     X, _, model = birds
     with pytest.raises(cq.ChoqolateError, match="expected the scores of one image, got 2 rows"):

@@ -24,7 +24,8 @@ class ImageExplanation:
         node_lead: contributions of the nodes to the same lead; ``None`` if concepts are connected to classes directly.
         counterfactual: the smallest set of concepts whose removal changes the prediction.
         predicted_before: the class that was predicted before the model was edited; ``None`` if it never was.
-        lead_before: contributions of the concepts to the same lead before the model was edited; ``None`` likewise.
+        lead_before: contributions of the concepts to the same lead before the model was edited; ``None`` if it
+            never was.
     """
 
     probabilities: tuple[tuple[str, float], ...]
@@ -66,7 +67,7 @@ def explain_image(
 
     Args:
         model: a fitted classifier.
-        x: raw scores of the image ``(1, M)``.
+        x: raw scores of the image ``(1, M)``; also as a :class:`~choqolate.ConceptScores` with one row.
         truth: its class, if known.
         trained: the model before any edit, if it is at hand; otherwise the edits of ``model`` are taken back.
         most_sets: how many sets of concepts to try at most, as in :func:`find_counterfactual`.
