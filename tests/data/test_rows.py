@@ -95,3 +95,5 @@ def test_places_among_the_classes_of_a_model_are_found_by_text():
     np.testing.assert_array_equal(class_places(["1", 0], np.array([0, 1])), [1, 0])
     with pytest.raises(cq.ChoqolateError, match=r"classes '0', '1', the table has '2'"):
         class_places(["2", "1"], np.array([0, 1]))
+    with pytest.raises(cq.ChoqolateError, match="Expected a label for every row, but 1 of 2 rows have none"):
+        class_places(["gull", None], np.array(["None", "gull"]))

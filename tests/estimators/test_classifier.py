@@ -287,3 +287,27 @@ def test_tables_of_scores_are_taken_with_their_columns_in_any_order(birds):
     assert model.recalibrate(turned).class_shift_.tolist() == model.recalibrate(X).class_shift_.tolist()
     with pytest.raises(cq.ChoqolateError, match="the table has no"):
         model.predict(table.select(table.concepts[:2]))
+
+
+def test_the_impact_of_removals_counts_rows_whose_label_and_group_are_known(birds):
+    X, y, groups = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=3).fit(X, y)
+    rows = np.arange(len(X))
+    labelled, grouped = rows % 5 != 0, rows % 3 != 0
+    some_y, some_groups = np.where(labelled, y, None), np.where(grouped, groups, None)
+
+    def impact(**columns):
+        return model.removal_impact(cq.ConceptScores(X.to_numpy(), list(X.columns), **columns))
+
+    def expected(mask, *columns):
+        return model.removal_impact(X[mask], *(np.asarray(column)[mask] for column in columns))
+
+    assert impact(labels=some_y).equals(expected(labelled, y))
+    assert impact(labels=some_y, groups=some_groups).equals(expected(labelled & grouped, y, groups))
+    only_elsewhere = np.where(labelled, None, groups)
+    assert impact(labels=some_y, groups=only_elsewhere).equals(expected(labelled, y))
+    table = cq.ConceptScores(X.to_numpy(), list(X.columns), labels=some_y, groups=some_groups)
+    assert model.removal_impact(table, y).equals(expected(grouped, y, groups))
+    assert model.removal_impact(table, groups=groups).equals(expected(labelled, y, groups))
+    with pytest.raises(cq.ChoqolateError, match=r"^expected labels, this table has none: add a column"):
+        impact(groups=groups)

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from choqolate import metrics
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
@@ -190,18 +188,10 @@ def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScor
     """
     labelled, too_few = table.labelled(), None
     if labelled.rows.has_part("val"):
-        validation = _with_group(labelled.part("val"))
+        validation = labelled.part("val").grouped()
         smallest = ENOUGH if validation.groups is None else min(Counter(validation.groups.tolist()).values())
         if smallest >= ENOUGH:
             return validation, "val rows of the table", None
         too_few = smallest
     rows, chosen = held_out(model, table)
-    return _with_group(rows), chosen, too_few
-
-
-def _with_group(rows: ConceptScores) -> ConceptScores:
-    """The rows that have a group, if some have one."""
-    if rows.groups is None:
-        return rows
-    known = np.array([group is not None for group in rows.groups])
-    return rows if known.all() else rows.take(known)
+    return rows.grouped(), chosen, too_few

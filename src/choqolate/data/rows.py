@@ -115,6 +115,12 @@ class Rows:
             )
         return np.array([label is not None for label in self.labels], dtype=bool)
 
+    def grouped(self) -> np.ndarray:
+        """Mask of the rows that have a group; of all rows where no group is known."""
+        if self.groups is None:
+            return np.ones(len(self), dtype=bool)
+        return np.array([group is not None for group in self.groups], dtype=bool)
+
     def has_part(self, split: str) -> bool:
         """Whether some rows are for ``"train"``, ``"val"`` or ``"test"``."""
         return self.split is not None and bool((self.split == split).any())
@@ -223,12 +229,18 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> np.ndarray:
     """The place of each row's label among the classes of a model ``(n,)``.
 
     Raises:
-        ChoqolateError: if a label is not among them.
+        ChoqolateError: if a label is not among them, or a row has none.
 
     >>> class_places(["5", "3", "3"], np.array([3, 5]))
     array([1, 0, 0])
     """
-    index, texts = class_index(classes), [str(label) for label in labels]
+    given = list(labels)
+    if None in given:
+        raise ChoqolateError(
+            f"Expected a label for every row, but {given.count(None)} of {len(given)} rows have none. Take those that "
+            "have one with labelled()."
+        )
+    index, texts = class_index(classes), [str(label) for label in given]
     unknown = sorted(set(texts) - set(index))
     if unknown:
         raise ChoqolateError(

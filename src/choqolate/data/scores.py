@@ -176,6 +176,11 @@ class ConceptScores:
         mask = self.rows.labelled()
         return self if mask.all() else self.take(mask)
 
+    def grouped(self) -> Self:
+        """The rows that have a group; all rows where no group is known."""
+        mask = self.rows.grouped()
+        return self if mask.all() else self.take(mask)
+
     def with_split(self, test_share: float = TEST_SHARE) -> Self:
         """A fixed, stratified split into train and test where there is none and there are labels.
 
