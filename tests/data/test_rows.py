@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +90,47 @@ def test_a_manifest_needs_every_path_once():
         Manifest(Path("photos"), ["a.jpg", None])
     with pytest.raises(cq.ChoqolateError, match="every image once"):
         Manifest(Path("photos"), ["a.jpg", "a.jpg"])
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series([1, None, 0], dtype="Int64"), ["1", None, "0"]),
+        (pd.Series(["1", None, "0"], dtype="string"), ["1", None, "0"]),
+        (pd.Categorical(["1", None, "0"]), ["1", None, "0"]),
+        (["1", pd.NA, "0"], ["1", None, "0"]),
+        (torch.tensor([1, 2, 0]), ["1", "2", "0"]),
+        (list(torch.tensor([1.0, 2.0, 0.0])), ["1", "2", "0"]),
+        (range(3), ["0", "1", "2"]),
+        ([("gull", "sea"), ("gull", "land"), None], ["('gull', 'sea')", "('gull', 'land')", None]),
+    ],
+)
+def test_columns_come_as_whatever_holds_one_value_per_row(column, expected):
+    rows = Rows(labels=column, groups=column, paths=column)
+    assert rows.labels.tolist() == rows.groups.tolist() == expected
+    assert [path is None for path in rows.paths] == [text is None for text in expected]
+
+
+@pytest.mark.parametrize("name", ["labels", "split", "groups", "paths"])
+@pytest.mark.parametrize(
+    ("column", "came"),
+    [
+        ("ab", "got 'ab'"),
+        (b"ab", "got b'ab'"),
+        ({"a": 1}, "got {'a': 1}"),
+        ({"a"}, "got {'a'}"),
+        (3, "got 3"),
+        (np.array("a"), r"got an array of shape \(\)\. Flatten it\."),
+        (np.array([["a"], ["b"]]), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        (torch.ones(2, 1), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        (pd.DataFrame({"label": ["a", "b"]}), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        ([["a"], ["b"]], "got lists or the like"),
+        ([np.array(["a"]), np.array(["b"])], "got lists or the like"),
+    ],
+)
+def test_columns_that_are_none_are_refused(name, column, came):
+    with pytest.raises(cq.ChoqolateError, match=f"xpected one text for each row as {name}, {came}$"):
+        Rows(**{name: column})
 
 
 def test_places_among_the_classes_of_a_model_are_found_by_text():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -250,12 +250,22 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> np.ndarray:
 
 
 def _as_list(column: Any, name: str) -> list[Any] | None:
+    """One plain value for each row, whatever holds them: a list, an array, a series or a tensor."""
     if column is None:
         return None
+    if getattr(column, "ndim", 1) != 1:
+        shape = tuple(column.shape)
+        raise ChoqolateError(f"Expected one text for each row as {name}, got an array of shape {shape}. Flatten it.")
     try:
-        return column.tolist() if isinstance(column, np.ndarray) else list(column)
+        if isinstance(column, str | bytes | Mapping | set | frozenset):
+            raise TypeError("its letters or keys are not meant")
+        items = column.tolist() if hasattr(column, "tolist") else list(column)
     except TypeError:
         raise ChoqolateError(f"expected one text for each row as {name}, got {column!r}") from None
+    items = [item.item() if getattr(item, "ndim", None) == 0 else item for item in items]
+    if any(isinstance(item, list) or hasattr(item, "ndim") for item in items):
+        raise ChoqolateError(f"expected one text for each row as {name}, got lists or the like")
+    return items
 
 
 def _text_column(items: Sequence[Any] | None, name: str, n_rows: int) -> np.ndarray | None:
@@ -288,7 +298,8 @@ def _column(texts: list[str | None], name: str, n_rows: int) -> np.ndarray | Non
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value != value or str(value).strip() in ("", "<NA>")
+    # pandas.NA, as text "<NA>", is neither equal to itself nor not
+    return value is None or str(value).strip() in ("", "<NA>") or value != value
 
 
 def _text(value: Any) -> str | None:
