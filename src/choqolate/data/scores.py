@@ -204,6 +204,11 @@ class ConceptScores:
             digest.update(block.tobytes())
         return digest.hexdigest()
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Protect the scores of a copy too; its fingerprint is computed when it is asked for."""
+        self.__dict__.update({name: value for name, value in state.items() if name != "fingerprint"})
+        self.scores.flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.scores)
 
