@@ -133,6 +133,17 @@ def test_columns_that_are_none_are_refused(name, column, came):
         Rows(**{name: column})
 
 
+def test_a_misspelt_column_is_named():
+    expected = (
+        r"^Expected a column among labels, split, groups, paths, classes, got 'lables'\. Did you mean 'labels'\?$"
+    )
+    manifest = Manifest(Path("photos"), ["a.jpg"])
+    for changed in (cq.ConceptScores([[0.5]], ["sea"]), manifest):
+        with pytest.raises(cq.ChoqolateError, match=expected):
+            changed.with_columns(lables=["gull"])
+        assert changed.with_columns(labels=["gull"]).labels.tolist() == ["gull"]
+
+
 def test_places_among_the_classes_of_a_model_are_found_by_text():
     assert class_index(np.array([0, 1])) == {"0": 0, "1": 1}
     np.testing.assert_array_equal(class_places(["1", 0], np.array([0, 1])), [1, 0])

@@ -311,3 +311,13 @@ def test_the_impact_of_removals_counts_rows_whose_label_and_group_are_known(bird
     assert model.removal_impact(table, groups=groups).equals(expected(labelled, y, groups))
     with pytest.raises(cq.ChoqolateError, match=r"^expected labels, this table has none: add a column"):
         impact(groups=groups)
+
+
+def test_the_provenance_has_certain_fields(birds):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=2).fit(X, y)
+    assert model.with_provenance(source="csv").provenance_.source == "csv"
+    with pytest.raises(
+        cq.ChoqolateError, match=r"^Expected a field of the provenance among .*, got 'sources'\. Did you"
+    ):
+        model.with_provenance(sources="csv")

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from choqolate._util.checks import as_names
+from choqolate._util.checks import as_names, find_named
 from choqolate._util.text import listed, printable
 from choqolate.data.splits import SPLITS, TEST_SHARE, split_names, stratified_split
 from choqolate.errors import ChoqolateError
@@ -74,7 +74,14 @@ class Rows:
         return f"Rows({len(self):,} with {', '.join(known) or 'nothing known'})"
 
     def changed(self, **columns: Any) -> Self:
-        """Other columns in place of some; those that are ``AS_BEFORE`` stay."""
+        """Other columns in place of some; those that are ``AS_BEFORE`` stay.
+
+        Raises:
+            ChoqolateError: if there is no such column.
+        """
+        for name in columns:
+            if name != "n_rows":
+                find_named(name, dict.fromkeys((*COLUMNS, "classes")), "a column")
         named = {name: column for name, column in columns.items() if column is not AS_BEFORE}
         return replace(self, **named) if named else self
 

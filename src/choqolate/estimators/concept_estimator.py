@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed
+from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed, find_named
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
@@ -63,7 +63,13 @@ class ConceptEstimator:
         self._provenance = Provenance.of(said)
 
     def with_provenance(self, **changes: Any) -> Self:
-        """A copy whose ``provenance_`` says something else in some fields."""
+        """A copy whose ``provenance_`` says something else in some fields.
+
+        Raises:
+            ChoqolateError: if there is no such field.
+        """
+        for name in changes:
+            find_named(name, {one.name: one for one in fields(Provenance)}, "a field of the provenance")
         other = copy.copy(self)
         other.provenance_ = replace(self.provenance_, **changes)
         return other
