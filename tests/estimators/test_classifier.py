@@ -321,3 +321,13 @@ def test_the_provenance_has_certain_fields(birds):
         cq.ChoqolateError, match=r"^Expected a field of the provenance among .*, got 'sources'\. Did you"
     ):
         model.with_provenance(sources="csv")
+
+
+@pytest.mark.parametrize(("fitted", "later"), [(3, None), (None, 3)])
+def test_names_of_nodes_are_those_of_the_fitted_network(birds, fitted, later):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=fitted, epochs=2).fit(X, y)
+    names, columns = model.node_names_, model.get_feature_names_out().tolist()
+    assert columns == (["landbird", "waterbird"] if fitted is None else ["node0", "node1", "node2"])
+    model.set_params(n_nodes=later)
+    assert (model.node_names_, model.get_feature_names_out().tolist()) == (names, columns)
