@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from choqolate.analysis.suspects import COSTS, HELPFUL, IDLE, RELIES, find_suspects
+from choqolate.baselines import PCBM
 from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_inputs import inputs
 from choqolate.metrics import group_accuracies, worst_group_accuracy
 from tests.reports import bird_table, small_model
@@ -144,3 +146,9 @@ def test_its_repr_is_short(model, table):
     found = find_suspects(model, table)
     said = f"{len(found.helpful)} that help the worst group, {len(found.idle)} hardly needed; {found.rows:,} rows"
     assert repr(found) == f"Suspects({said})"
+
+
+def test_other_models_are_named(table):
+    baseline = PCBM(n_nodes=2, epochs=2).fit(table.frame, table.labels)
+    with pytest.raises(ChoqolateError, match=r"^Expected a ChoqolateClassifier to find suspects, but got a PCBM\.$"):
+        find_suspects(baseline, table)

@@ -67,8 +67,9 @@ def test_an_encoder_that_has_moved_is_passed(place, tmp_path):
     try:
         with pytest.raises(cq.ChoqolateError, match=r"cannot be loaded.*pass that as the backbone"):
             score_for_model(place.model, place.rows.files()[:1])
-        found = score_for_model(place.model, place.rows.files()[:1], backbone=str(moved))
-        np.testing.assert_allclose(found.scores, place.scores.scores[:1], atol=1e-5)
+        for backbone in (moved, str(moved), cq.load_backbone(moved)):
+            found = score_for_model(place.model, place.rows.files()[:1], backbone=backbone)
+            np.testing.assert_allclose(found.scores, place.scores.scores[:1], atol=1e-5)
     finally:
         moved.rename(place.folder / "clip")
 

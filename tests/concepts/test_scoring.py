@@ -11,6 +11,7 @@ import transformers
 from PIL import Image
 
 import choqolate as cq
+from choqolate.datasets import DATASETS
 from tests.concepts.image_files import write_album
 from tests.concepts.test_embedding import Counting
 from tests.tiny import SIGLIP_LENGTH, write_clip
@@ -335,3 +336,44 @@ def test_what_cannot_be_scored_is_said_before_images_are_encoded(tmp_path, clip_
     with pytest.warns(cq.ChoqolateWarning, match="1 image could not be read, the first is bad.png"):
         table = cq.score_images(tmp_path / "album", ["sea", "forest"], **options)
     assert len(table) == 2
+
+
+def test_an_encoder_may_be_given_as_a_path(tmp_path, clip_folder):
+    write_album(tmp_path / "album", 2)
+    table = cq.score_images(tmp_path / "album", ["sea"], backbone=clip_folder, workers=0)
+    assert table.provenance.backbone.name == str(clip_folder)
+    with pytest.raises(
+        cq.ChoqolateError, match=r"^Expected the name of an encoder or the folder of its weights, got 3\.$"
+    ):
+        cq.score_images(tmp_path / "album", ["sea"], backbone=3)
+
+
+def test_a_manifest_of_a_data_set_is_scored_for_its_concepts(tmp_path, clip_folder):
+    names = write_album(tmp_path / "album", 2)
+    rows = cq.Manifest(tmp_path / "album", names, source="waterbirds")
+    table = cq.score_images(rows, backbone=clip_folder, embeddings=tmp_path / "vectors", workers=0)
+    assert table.concepts == (*DATASETS["waterbirds"].core, *DATASETS["waterbirds"].spurious)
+    assert cq.score_images(tmp_path / "vectors").concepts == table.concepts
+    assert cq.score_images(tmp_path / "vectors", dataset="cub").concepts[0] == DATASETS["cub"].core[0]
+
+
+def test_a_misspelt_data_set_is_found_before_its_concepts_are_missed(tmp_path):
+    write_album(tmp_path / "album", 2)
+    with pytest.raises(cq.ChoqolateError, match=r"got 'waterbird'\. Did you mean 'waterbirds'\?$"):
+        cq.score_images(tmp_path / "album", dataset="waterbird")
+
+
+def test_arguments_that_would_have_no_effect_are_refused(tmp_path, clip_folder):
+    names = write_album(tmp_path / "album", 2)
+    rows = cq.Manifest(tmp_path / "album", names)
+    encoded = cq.embed(rows, cq.load_backbone(clip_folder), tmp_path / "vectors", workers=0)
+    unused = {"embeddings": tmp_path / "other", "options": {"n_classes": 5}, "workers": 0, "batch_size": 2}
+    for source in (encoded, tmp_path / "vectors"):
+        for name, value in unused.items():
+            with pytest.raises(cq.ChoqolateError, match=f"^Expected no {name} because the source is embeddings"):
+                cq.score_images(source, ["sea"], **{name: value})
+        with pytest.raises(cq.ChoqolateError, match="no embeddings or options or workers or batch_size because"):
+            cq.score_images(source, ["sea"], **unused)
+    with pytest.raises(cq.ChoqolateError, match=r"^Expected no options because the source is a manifest"):
+        cq.score_images(rows, ["sea"], backbone=clip_folder, dataset="cub", options={"n_classes": 5})
+    assert cq.score_images(encoded, ["sea"], options={}).concepts == ("sea",)

@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,8 +92,62 @@ def test_a_manifest_needs_every_path_once():
         Manifest(Path("photos"), ["a.jpg", "a.jpg"])
 
 
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series([1, None, 0], dtype="Int64"), ["1", None, "0"]),
+        (pd.Series(["1", None, "0"], dtype="string"), ["1", None, "0"]),
+        (pd.Categorical(["1", None, "0"]), ["1", None, "0"]),
+        (["1", pd.NA, "0"], ["1", None, "0"]),
+        (torch.tensor([1, 2, 0]), ["1", "2", "0"]),
+        (list(torch.tensor([1.0, 2.0, 0.0])), ["1", "2", "0"]),
+        (range(3), ["0", "1", "2"]),
+        ([("gull", "sea"), ("gull", "land"), None], ["('gull', 'sea')", "('gull', 'land')", None]),
+    ],
+)
+def test_columns_come_as_whatever_holds_one_value_per_row(column, expected):
+    rows = Rows(labels=column, groups=column, paths=column)
+    assert rows.labels.tolist() == rows.groups.tolist() == expected
+    assert [path is None for path in rows.paths] == [text is None for text in expected]
+
+
+@pytest.mark.parametrize("name", ["labels", "split", "groups", "paths"])
+@pytest.mark.parametrize(
+    ("column", "came"),
+    [
+        ("ab", "got 'ab'"),
+        (b"ab", "got b'ab'"),
+        ({"a": 1}, "got {'a': 1}"),
+        ({"a"}, "got {'a'}"),
+        (3, "got 3"),
+        (np.array("a"), r"got an array of shape \(\)\. Flatten it\."),
+        (np.array([["a"], ["b"]]), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        (torch.ones(2, 1), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        (pd.DataFrame({"label": ["a", "b"]}), r"got an array of shape \(2, 1\)\. Flatten it\."),
+        ([["a"], ["b"]], "got lists or the like"),
+        ([np.array(["a"]), np.array(["b"])], "got lists or the like"),
+    ],
+)
+def test_columns_that_are_none_are_refused(name, column, came):
+    with pytest.raises(cq.ChoqolateError, match=f"xpected one text for each row as {name}, {came}$"):
+        Rows(**{name: column})
+
+
+def test_a_misspelt_column_is_named():
+    expected = (
+        r"^Expected a column among labels, split, groups, paths, classes, got 'lables'\. Did you mean 'labels'\?$"
+    )
+    manifest = Manifest(Path("photos"), ["a.jpg"])
+    for changed in (cq.ConceptScores([[0.5]], ["sea"]), manifest):
+        with pytest.raises(cq.ChoqolateError, match=expected):
+            changed.with_columns(lables=["gull"])
+        assert changed.with_columns(labels=["gull"]).labels.tolist() == ["gull"]
+
+
 def test_places_among_the_classes_of_a_model_are_found_by_text():
     assert class_index(np.array([0, 1])) == {"0": 0, "1": 1}
     np.testing.assert_array_equal(class_places(["1", 0], np.array([0, 1])), [1, 0])
     with pytest.raises(cq.ChoqolateError, match=r"classes '0', '1', the table has '2'"):
         class_places(["2", "1"], np.array([0, 1]))
+    with pytest.raises(cq.ChoqolateError, match="Expected a label for every row, but 1 of 2 rows have none"):
+        class_places(["gull", None], np.array(["None", "gull"]))

@@ -1,8 +1,10 @@
 """Tables of concept scores: what they check, how they are cut, and that no file changes them."""
 
+import copy
 import hashlib
 import json
 import os
+import pickle
 import string
 import sys
 from pathlib import Path
@@ -546,3 +548,18 @@ def test_select_finds_the_column_of_every_name(concepts, random):
     chosen = table.select(shuffled)
     for name in concepts:
         np.testing.assert_array_equal(chosen.frame[name], table.frame[name])
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda table: pickle.loads(pickle.dumps(table))])
+def test_copies_are_protected_like_the_table(birds, copied):
+    fingerprint = birds.fingerprint
+    other = copied(birds)
+    assert "fingerprint" not in vars(other)
+    assert other.fingerprint == fingerprint
+    assert (other.concepts, other.labels.tolist(), other.spurious) == (
+        birds.concepts,
+        birds.labels.tolist(),
+        birds.spurious,
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        other.scores[0, 0] = 1

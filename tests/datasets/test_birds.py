@@ -237,7 +237,7 @@ def test_a_link_to_a_folder_is_followed(tmp_path):
 
 
 def test_a_run_that_is_killed_leaves_no_half_data_set(tmp_path):
-    """The folder has its name only when all images are in it; the next run starts anew."""
+    """The folder has its name only when all images are in it; the next run starts again."""
     code = (
         "import os, sys, choqolate.datasets.birds.dataset as d\n"
         "d.write_bytes = lambda *_: os._exit(9)\n"  # the power goes after the images, before the index

@@ -177,6 +177,19 @@ def test_heads_of_bipolar_models_are_measured_like_the_models(table):
     assert mine.accuracy != other.accuracy
 
 
+def test_what_the_head_does_not_have_itself_is_that_of_the_model(table):
+    for options in ({}, {"bipolar": True}):
+        model = cq.ChoqolateClassifier(n_nodes=3, epochs=2, **options).fit(table.frame, table.labels)
+        head = LinearHead(model, n_draws=2).fit(table.frame, table.labels)
+        np.testing.assert_array_equal(head.scale(table.frame), model.scale(table.frame))
+        np.testing.assert_array_equal(head.scale(table), model.scale(table))
+        np.testing.assert_array_equal(head.score_min_, model.score_min_)
+        np.testing.assert_array_equal(head.score_max_, model.score_max_)
+        assert (head.n_nodes, head.input_names_, head.node_names_) == (3, model.input_names_, model.node_names_)
+        assert head.get_feature_names_out().tolist() == ["node0", "node1", "node2"]
+        assert "n_nodes" not in head.get_params(deep=False)
+
+
 def test_wrong_input_is_explained(table, models):
     with pytest.raises(cq.ChoqolateError, match="n_nodes=None"):
         dfr(trained(table, 1, n_nodes=None, epochs=1), table)

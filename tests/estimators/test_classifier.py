@@ -287,3 +287,47 @@ def test_tables_of_scores_are_taken_with_their_columns_in_any_order(birds):
     assert model.recalibrate(turned).class_shift_.tolist() == model.recalibrate(X).class_shift_.tolist()
     with pytest.raises(cq.ChoqolateError, match="the table has no"):
         model.predict(table.select(table.concepts[:2]))
+
+
+def test_the_impact_of_removals_counts_rows_whose_label_and_group_are_known(birds):
+    X, y, groups = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=3).fit(X, y)
+    rows = np.arange(len(X))
+    labelled, grouped = rows % 5 != 0, rows % 3 != 0
+    some_y, some_groups = np.where(labelled, y, None), np.where(grouped, groups, None)
+
+    def impact(**columns):
+        return model.removal_impact(cq.ConceptScores(X.to_numpy(), list(X.columns), **columns))
+
+    def expected(mask, *columns):
+        return model.removal_impact(X[mask], *(np.asarray(column)[mask] for column in columns))
+
+    assert impact(labels=some_y).equals(expected(labelled, y))
+    assert impact(labels=some_y, groups=some_groups).equals(expected(labelled & grouped, y, groups))
+    only_elsewhere = np.where(labelled, None, groups)
+    assert impact(labels=some_y, groups=only_elsewhere).equals(expected(labelled, y))
+    table = cq.ConceptScores(X.to_numpy(), list(X.columns), labels=some_y, groups=some_groups)
+    assert model.removal_impact(table, y).equals(expected(grouped, y, groups))
+    assert model.removal_impact(table, groups=groups).equals(expected(labelled, y, groups))
+    with pytest.raises(cq.ChoqolateError, match=r"^expected labels, this table has none: add a column"):
+        impact(groups=groups)
+
+
+def test_the_provenance_has_certain_fields(birds):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=2).fit(X, y)
+    assert model.with_provenance(source="csv").provenance_.source == "csv"
+    with pytest.raises(
+        cq.ChoqolateError, match=r"^Expected a field of the provenance among .*, got 'sources'\. Did you"
+    ):
+        model.with_provenance(sources="csv")
+
+
+@pytest.mark.parametrize(("fitted", "later"), [(3, None), (None, 3)])
+def test_names_of_nodes_are_those_of_the_fitted_network(birds, fitted, later):
+    X, y, _ = birds
+    model = cq.ChoqolateClassifier(n_nodes=fitted, epochs=2).fit(X, y)
+    names, columns = model.node_names_, model.get_feature_names_out().tolist()
+    assert columns == (["landbird", "waterbird"] if fitted is None else ["node0", "node1", "node2"])
+    model.set_params(n_nodes=later)
+    assert (model.node_names_, model.get_feature_names_out().tolist()) == (names, columns)

@@ -99,6 +99,15 @@ class TransformsToNaN(Halves):
         return np.full(len(X), self.classes_[0])
 
 
+class WantsNames(Halves):
+    """As scikit-learn's own estimators, but an error where those only warn."""
+
+    def transform(self, X):
+        if list(getattr(X, "columns", ())) != list(bird_table().concepts):
+            raise TypeError("no names")
+        return super().transform(X)
+
+
 def named(kind):
     return f"{__name__}:{kind.__name__}"
 
@@ -155,6 +164,17 @@ def test_what_an_estimator_does_wrong_is_said_in_a_sentence(kind, message):
 def test_lists_do_as_well_as_arrays(kind):
     table = bird_table()
     assert measured(kind, table) == measured(Halves, table)
+
+
+def test_predictions_are_asked_for_with_the_names_that_fit_got():
+    table = bird_table()
+    assert measured(WantsNames, table) == measured(Halves, table)
+
+
+def test_a_fitted_estimator_can_be_printed():
+    ((model,),) = find_method(named(Halves)).train(bird_table().part("train"), [0], [{}])
+    assert repr(model) == f"OwnModel({named(Halves)})"
+    assert model.get_params() == {}
 
 
 def test_numbers_as_labels_may_be_predicted_as_numbers():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import choqolate as cq
+from choqolate.baselines import PCBM
 from choqolate.explain import ImageExplanation
 from tests.small_tables import bird_scores
 
@@ -73,7 +75,38 @@ def test_without_nodes_there_is_no_lead_of_nodes():
     assert cq.explain_image(model, X.iloc[:1]).node_lead is None
 
 
+def test_a_row_of_a_table_is_an_image(birds):
+    X, y, model = birds
+    table = cq.ConceptScores(X, X.columns, labels=y).select(X.columns[::-1])
+    for row in range(3):
+        wanted, found = cq.explain_image(model, X.iloc[[row]]), cq.explain_image(model, table.take(row))
+        assert found.probabilities == wanted.probabilities
+        assert found.counterfactual == wanted.counterfactual
+        assert_same(found.lead, wanted.lead)
+    with pytest.raises(cq.ChoqolateError, match="expected the scores of one image, got 2 rows"):
+        cq.find_counterfactual(model, table.take([0, 1]))
+
+
 def test_several_images_are_an_error(birds):
     X, _, model = birds
     with pytest.raises(cq.ChoqolateError, match="expected the scores of one image, got 2 rows"):
         cq.explain_image(model, X.iloc[:2])
+
+
+@pytest.mark.parametrize(
+    ("use", "purpose"),
+    [
+        (cq.explain_image, "to explain an image"),
+        (cq.find_counterfactual, "to find a counterfactual"),
+        (lambda model, x: cq.explain_local_change(x, model), "before and after the edit"),
+    ],
+)
+def test_other_models_are_named(birds, use, purpose):
+    X, y, _ = birds
+    baseline = PCBM(n_nodes=2, epochs=2).fit(X, y)
+    with pytest.raises(cq.ChoqolateError, match=rf"^Expected a ChoqolateClassifier {purpose}, but got a PCBM\.$"):
+        use(baseline, X.iloc[:1])
+    with pytest.raises(cq.ChoqolateError, match=r"but got the class ChoqolateClassifier\.$"):
+        use(cq.ChoqolateClassifier, X.iloc[:1])
+    with pytest.raises(NotFittedError):
+        use(cq.ChoqolateClassifier(), X.iloc[:1])

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from choqolate import metrics
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
+from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 
 if TYPE_CHECKING:
@@ -106,6 +105,7 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         table: scores with labels, at best with groups.
         mode: as in ``remove_concepts``.
     """
+    check_choquet_model(model, "to find suspects")
     rows, chosen, too_few = _rows(model, table)
     trial = _Trial(model, rows, mode)
     marked = set(spurious_concepts(model, table))
@@ -188,18 +188,10 @@ def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScor
     """
     labelled, too_few = table.labelled(), None
     if labelled.rows.has_part("val"):
-        validation = _with_group(labelled.part("val"))
+        validation = labelled.part("val").grouped()
         smallest = ENOUGH if validation.groups is None else min(Counter(validation.groups.tolist()).values())
         if smallest >= ENOUGH:
             return validation, "val rows of the table", None
         too_few = smallest
     rows, chosen = held_out(model, table)
-    return _with_group(rows), chosen, too_few
-
-
-def _with_group(rows: ConceptScores) -> ConceptScores:
-    """The rows that have a group, if some have one."""
-    if rows.groups is None:
-        return rows
-    known = np.array([group is not None for group in rows.groups])
-    return rows if known.all() else rows.take(known)
+    return rows.grouped(), chosen, too_few

@@ -27,7 +27,7 @@ class SparseAutoencoder(Bottleneck):
     in the mean over the rows: the squared error is a mean over concepts, the penalty a sum over units. As with the
     authors, c starts at the geometric median of the scores, the columns of :math:`W_d` keep length one (the gradient
     loses its part along each column, and columns are normalised after each step), and dead units are resampled: after
-    a quarter, a half and three quarters of the epochs, a unit that is zero for every training row starts anew from a
+    a quarter, a half and three quarters of the epochs, a unit that is zero for every training row starts again from a
     row drawn with a chance that goes with its squared error squared. Its decoder column becomes the direction of
     that row from c, its encoder row 0.2 times as long as those of living units are on average, its bias zero. Then a
     head is trained on f, without penalty. The number of units, few instead of very many, and the head are our

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,7 +189,9 @@ class TransformersBackbone(Backbone):
         return _projected(self._model.get_text_features(**wanted))
 
 
-def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", precision: str = "auto") -> Backbone:
+def load_backbone(
+    name: str | os.PathLike[str] = DEFAULT_BACKBONE, *, device: str = "auto", precision: str = "auto"
+) -> Backbone:
     """An encoder by name.
 
     Args:
@@ -202,15 +204,18 @@ def load_backbone(name: str | Path = DEFAULT_BACKBONE, *, device: str = "auto", 
     Raises:
         ChoqolateError: if there are no such weights here and none can be downloaded.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise ChoqolateError(f"Expected the name of an encoder or the folder of its weights, got {name!r}.")
     if name == "mini":  # a folder of this name is ./mini or a Path
         from choqolate.concepts.mini_backbone import MiniBackbone
 
         return MiniBackbone(device=device, precision=precision)
-    if str(name).startswith("open_clip:"):
+    text = os.fspath(name)
+    if text.startswith("open_clip:"):
         from choqolate.concepts.openclip import OpenClipBackbone
 
-        return OpenClipBackbone(str(name), device=device, precision=precision)
-    return TransformersBackbone(find_checkpoint(str(name)), device=device, precision=precision)
+        return OpenClipBackbone(text, device=device, precision=precision)
+    return TransformersBackbone(find_checkpoint(text), device=device, precision=precision)
 
 
 def too_long(text: str, length: int, name: str) -> ChoqolateError:

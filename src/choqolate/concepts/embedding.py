@@ -100,7 +100,7 @@ def embed(
 ) -> Embeddings:
     """Encode every image of a manifest that is not encoded yet.
 
-    Vectors are kept by the content of the image: a renamed file is found again, a changed one is encoded anew. They
+    Vectors are kept by the content of the image: a renamed file is found again, a changed one is encoded again. They
     are written in shards; a run that was killed goes on behind the last one and ends with the same result.
 
     Args:

@@ -56,14 +56,15 @@ def score_for_model(
     model: ScoredModel,
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    backbone: Backbone | str | None = None,
+    backbone: Backbone | str | os.PathLike[str] | None = None,
 ) -> ConceptScores:
     """Scores of images for a model's concepts, as its training scores were made.
 
     Args:
         model: a fitted classifier whose ``provenance_`` names its encoder and prompts, as :func:`fit_scores` notes it.
         files: one image file or several.
-        backbone: the encoder, if it is in another place than it was; it must have the same weights.
+        backbone: the encoder, or its name or folder, if it is in another place than it was; it must have the same
+            weights.
 
     Raises:
         ChoqolateError: if a file is no image, the model does not say how its scores were made, or the encoder cannot
@@ -103,7 +104,7 @@ def _vocabulary(model: ScoredModel) -> Vocabulary:
     return Vocabulary.from_record(record, model.concepts_)
 
 
-def _backbone(model: ScoredModel, backbone: Backbone | str | None) -> Backbone:
+def _backbone(model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | None) -> Backbone:
     known = model.provenance_.backbone
     if backbone is None:
         name = known.name
@@ -116,7 +117,7 @@ def _backbone(model: ScoredModel, backbone: Backbone | str | None) -> Backbone:
                 f"the encoder of the model, {name}, cannot be loaded: {error}; if it is in another place now, pass "
                 "that as the backbone"
             ) from error
-    elif isinstance(backbone, str):
+    elif not isinstance(backbone, Backbone):
         backbone = load_backbone(backbone)
     if known.identity not in (None, backbone.identity):
         raise ChoqolateError(

@@ -18,7 +18,7 @@ from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
 from choqolate.data.image_list import read_csv
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
-from choqolate.datasets import DATASETS, read_dataset, read_source
+from choqolate.datasets import DATASETS, find_dataset, read_dataset, read_source
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 Place = str | os.PathLike[str]
@@ -31,7 +31,7 @@ def score_images(
     dataset: str | None = None,
     options: Mapping[str, Any] | None = None,
     manifest: Place | Manifest | None = None,
-    backbone: Backbone | str | None = None,
+    backbone: Backbone | Place | None = None,
     device: str = "auto",
     precision: str = "auto",
     embeddings: Place | None = None,
@@ -52,10 +52,12 @@ def score_images(
         source: a folder of images, a CSV file of them, a folder of embeddings, or a manifest or embeddings in memory.
         concepts: names, a text file with one concept per line, or a :class:`Vocabulary`, which also knows synonyms,
             prompt templates and spurious concepts; by default those of the data set.
-        dataset: read the source as a copy of this data set, one of ``datasets.DATASETS``.
+        dataset: read the source as a copy of this data set, one of ``datasets.DATASETS``; where the source is no copy
+            but a manifest or embeddings, only its concepts are meant.
         options: for the data set's reader.
         manifest: labels, split and groups to join by path: a manifest or a CSV file.
-        backbone: the encoder, or its name; by default the one that the embeddings name, or else that of the paper.
+        backbone: the encoder, or its name or folder; by default the one that the embeddings name, or else that of the
+            paper.
         device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
         embeddings: folder to keep the vectors of images in; by default a cache that all runs with this encoder share.
         workers, batch_size, on_error, quarantine: see :func:`~choqolate.embed`.
@@ -68,14 +70,24 @@ def score_images(
         The scores, with labels, split and groups where they are known.
 
     Raises:
-        ChoqolateError: if there is nothing to score, the concepts are not usable, or the encoder does not fit.
+        ChoqolateError: if there is nothing to score, the concepts are not usable, the encoder does not fit, or an
+            argument has no meaning for this source.
     """
+    if dataset is not None:
+        find_dataset(dataset)
     encoded = _embeddings(source)
-    words = _vocabulary(concepts, dataset or (encoded.manifest.source if encoded else None))
-    encoder = backbone if isinstance(backbone, Backbone) else None
-    if isinstance(backbone, str):
+    known = encoded.manifest if encoded is not None else source if isinstance(source, Manifest) else None
+    if encoded is not None:
+        unused = {"embeddings": embeddings, "options": options or None, "workers": workers, "batch_size": batch_size}
+        _check_unused(unused, "embeddings")
+    elif known is not None:
+        _check_unused({"options": options or None}, "a manifest")
+    words = _vocabulary(concepts, dataset or (known.source if known is not None else None))
+    if backbone is None or isinstance(backbone, Backbone):
+        encoder = backbone
+    else:
         encoder = load_backbone(backbone, device=device, precision=precision)
-    rows = _rows(source, encoded, dataset, options)
+    rows = _read(source, dataset, options) if known is None else known
     if manifest is not None:
         rows = rows.join(manifest if isinstance(manifest, Manifest) else read_csv(manifest))
     if on_read is not None:
@@ -109,17 +121,16 @@ def _embeddings(source: Place | Manifest | Embeddings) -> Embeddings | None:
     return Embeddings.load(source) if is_folder else None  # type: ignore[arg-type]
 
 
-def _rows(
-    source: Place | Manifest | Embeddings,
-    encoded: Embeddings | None,
-    dataset: str | None,
-    options: Mapping[str, Any] | None,
-) -> Manifest:
-    if encoded is not None:
-        return encoded.manifest
-    if isinstance(source, Manifest):
-        return source
-    assert not isinstance(source, Embeddings)
+def _check_unused(arguments: Mapping[str, Any], kind: str) -> None:
+    """Refuse arguments for reading or encoding images where that is done already."""
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise ChoqolateError(
+            f"Expected no {' or '.join(given)} because the source is {kind}. Leave out what would have no effect."
+        )
+
+
+def _read(source: Any, dataset: str | None, options: Mapping[str, Any] | None) -> Manifest:
     if options and dataset is None:
         raise ChoqolateError("Expected the name of a data set with options for its reader, got none. Name it.")
     return read_source(source) if dataset is None else read_dataset(dataset, source, **(options or {}))

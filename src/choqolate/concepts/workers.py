@@ -74,7 +74,7 @@ class _Pool:
                 yield from future.result()
             except BrokenExecutor:
                 # One file brought its process down and all tasks with it: find it among the files of this task, one
-                # at a time, and start the other tasks anew.
+                # at a time, and start the other tasks again.
                 self._waiting.extendleft(task for task, _ in reversed(self._running))
                 self._running.clear()
                 yield from self._one_by_one(task)

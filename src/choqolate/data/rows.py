@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from choqolate._util.checks import as_names
+from choqolate._util.checks import as_names, find_named
 from choqolate._util.text import listed, printable
 from choqolate.data.splits import SPLITS, TEST_SHARE, split_names, stratified_split
 from choqolate.errors import ChoqolateError
@@ -74,7 +74,14 @@ class Rows:
         return f"Rows({len(self):,} with {', '.join(known) or 'nothing known'})"
 
     def changed(self, **columns: Any) -> Self:
-        """Other columns in place of some; those that are ``AS_BEFORE`` stay."""
+        """Other columns in place of some; those that are ``AS_BEFORE`` stay.
+
+        Raises:
+            ChoqolateError: if there is no such column.
+        """
+        for name in columns:
+            if name != "n_rows":
+                find_named(name, dict.fromkeys((*COLUMNS, "classes")), "a column")
         named = {name: column for name, column in columns.items() if column is not AS_BEFORE}
         return replace(self, **named) if named else self
 
@@ -114,6 +121,12 @@ class Rows:
                 'expected labels, this table has none: add a column "label", or join a manifest that knows the labels'
             )
         return np.array([label is not None for label in self.labels], dtype=bool)
+
+    def grouped(self) -> np.ndarray:
+        """Mask of the rows that have a group; of all rows where no group is known."""
+        if self.groups is None:
+            return np.ones(len(self), dtype=bool)
+        return np.array([group is not None for group in self.groups], dtype=bool)
 
     def has_part(self, split: str) -> bool:
         """Whether some rows are for ``"train"``, ``"val"`` or ``"test"``."""
@@ -223,12 +236,18 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> np.ndarray:
     """The place of each row's label among the classes of a model ``(n,)``.
 
     Raises:
-        ChoqolateError: if a label is not among them.
+        ChoqolateError: if a label is not among them, or a row has none.
 
     >>> class_places(["5", "3", "3"], np.array([3, 5]))
     array([1, 0, 0])
     """
-    index, texts = class_index(classes), [str(label) for label in labels]
+    given = list(labels)
+    if None in given:
+        raise ChoqolateError(
+            f"Expected a label for every row, but {given.count(None)} of {len(given)} rows have none. Take those that "
+            "have one with labelled()."
+        )
+    index, texts = class_index(classes), [str(label) for label in given]
     unknown = sorted(set(texts) - set(index))
     if unknown:
         raise ChoqolateError(
@@ -238,12 +257,22 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> np.ndarray:
 
 
 def _as_list(column: Any, name: str) -> list[Any] | None:
+    """One plain value for each row, whatever holds them: a list, an array, a series or a tensor."""
     if column is None:
         return None
+    if getattr(column, "ndim", 1) != 1:
+        shape = tuple(column.shape)
+        raise ChoqolateError(f"Expected one text for each row as {name}, got an array of shape {shape}. Flatten it.")
     try:
-        return column.tolist() if isinstance(column, np.ndarray) else list(column)
+        if isinstance(column, str | bytes | Mapping | set | frozenset):
+            raise TypeError("its letters or keys are not meant")
+        items = column.tolist() if hasattr(column, "tolist") else list(column)
     except TypeError:
         raise ChoqolateError(f"expected one text for each row as {name}, got {column!r}") from None
+    items = [item.item() if getattr(item, "ndim", None) == 0 else item for item in items]
+    if any(isinstance(item, list) or hasattr(item, "ndim") for item in items):
+        raise ChoqolateError(f"expected one text for each row as {name}, got lists or the like")
+    return items
 
 
 def _text_column(items: Sequence[Any] | None, name: str, n_rows: int) -> np.ndarray | None:
@@ -276,7 +305,8 @@ def _column(texts: list[str | None], name: str, n_rows: int) -> np.ndarray | Non
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value != value or str(value).strip() in ("", "<NA>")
+    # pandas.NA, as text "<NA>", is neither equal to itself nor not
+    return value is None or str(value).strip() in ("", "<NA>") or value != value
 
 
 def _text(value: Any) -> str | None:

@@ -176,6 +176,11 @@ class ConceptScores:
         mask = self.rows.labelled()
         return self if mask.all() else self.take(mask)
 
+    def grouped(self) -> Self:
+        """The rows that have a group; all rows where no group is known."""
+        mask = self.rows.grouped()
+        return self if mask.all() else self.take(mask)
+
     def with_split(self, test_share: float = TEST_SHARE) -> Self:
         """A fixed, stratified split into train and test where there is none and there are labels.
 
@@ -198,6 +203,11 @@ class ConceptScores:
             block = self.scores[start : start + _BLOCK_ROWS].astype("<f8") + 0.0  # turns -0.0 into 0.0
             digest.update(block.tobytes())
         return digest.hexdigest()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Protect the scores of a copy too; its fingerprint is computed when it is asked for."""
+        self.__dict__.update({name: value for name, value in state.items() if name != "fingerprint"})
+        self.scores.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -41,7 +41,7 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
         random_state: seed of the draws.
 
     Attributes:
-        classes_, concepts_, node_attributions_: of the model.
+        classes_, concepts_, input_names_, scaling_, node_attributions_: of the model.
         class_attributions_: V, the signed weights of the node values ``(C, N)``.
         class_intercepts_: d ``(C,)``.
         provenance_: of the model; from :func:`dfr` with ``debiasing``.
@@ -56,6 +56,10 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
     node_attributions_: np.ndarray
     class_attributions_: np.ndarray
     class_intercepts_: np.ndarray
+
+    n_nodes: Any = property(lambda self: self.model.n_nodes)
+    scaling_ = property(lambda self: self.model.scaling_)
+    input_names_ = property(lambda self: self.model.input_names_)
 
     def __init__(
         self, model: ChoqolateClassifier, *, C: float = 1.0, n_draws: int = N_DRAWS, random_state: int = 0
@@ -91,6 +95,7 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
         self.class_attributions_ = V / spread
         self.class_intercepts_ = d - self.class_attributions_ @ centre
         self.provenance_ = self.model.provenance_
+        self.n_features_in_ = self.model.n_features_in_
         if hasattr(self.model, "feature_names_in_"):
             self.feature_names_in_ = self.model.feature_names_in_
         return self

@@ -49,7 +49,7 @@ class GroupedRows:
             raise ChoqolateError(
                 'expected a group for each row, this table has none: add a column "group", such as class and background'
             )
-        table = table.take([group is not None for group in table.groups.tolist()])
+        table = table.grouped()
         if not len(table) or table.labels is None:
             raise ChoqolateError("expected rows that have a label and a group, this table has none")
         targets = class_places(table.labels, classes)

@@ -12,7 +12,7 @@ from choqolate._util.files import check_new_folder, write_bytes
 
 MARK = "demo.json"
 RESULTS = ("embeddings", "scores.parquet", "model", "model-edited", "contact-sheet.jpg", "report.html")
-"""What a demo makes anew, beside the images."""
+"""What a demo makes again, beside the images."""
 
 
 def claim() -> dict[str, Any]:

@@ -261,7 +261,7 @@ def _removals(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tupl
 
 
 def _placebo(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> Outcome:
-    """As many other concepts removed as there are spurious ones, drawn anew for each run."""
+    """As many other concepts removed as there are spurious ones, drawn again for each run."""
     core = [name for name in table.concepts if name not in table.spurious]
     draws = [np.random.default_rng(row).choice(core, len(table.spurious), replace=False) for row in range(len(runs))]
     edited = [run.remove_concepts(names.tolist()) for run, names in zip(runs, draws, strict=True)]

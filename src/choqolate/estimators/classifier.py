@@ -18,11 +18,11 @@ from torch import Tensor
 
 from choqolate._util.checks import check_choice, check_number, find_concepts
 from choqolate.data.provenance import Provenance
-from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.concept_estimator import ConceptEstimator
 from choqolate.estimators.side_by_side import DTYPES, RunSpec, Trained, prepare_training, train_side_by_side
+from choqolate.estimators.table_inputs import known_rows
 from choqolate.explain.impact import removal_impact
 from choqolate.explain.local import LocalExplanation, explain_rows
 from choqolate.integral.layer import INTERACTIONS
@@ -345,8 +345,10 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
 
         Args:
             X: raw concept scores ``(n, M)``.
-            y: labels ``(n,)``; by default those of ``X``, if it is a :class:`~choqolate.ConceptScores`.
-            groups: group of each row ``(n,)``, for the worst group's accuracy; by default those of ``X`` too.
+            y: labels ``(n,)``; by default those of ``X``, if it is a :class:`~choqolate.ConceptScores`, whose rows
+                without a label are left out.
+            groups: group of each row ``(n,)``, for the worst group's accuracy; by default those of ``X`` too, whose
+                rows without a group are left out if others have one.
             mode: as in :meth:`remove_concepts`.
 
         Returns:
@@ -360,11 +362,10 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         ((13, 2), ['accuracy', 'accuracy_change'])
         """
         check_choice("mode", mode, MODES)
-        z = self.scale(X)
+        check_is_fitted(self)
         if isinstance(X, ConceptScores):
-            y = self.classes_[class_places(X.labels, self.classes_)] if y is None and X.labels is not None else y
-            groups = X.groups if groups is None else groups
-        return removal_impact(self.network_, z, y, groups, mode=mode)
+            X, y, groups = known_rows(self, X, y, groups)
+        return removal_impact(self.network_, self.scale(X), y, groups, mode=mode)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a folder, see :func:`choqolate.estimators.model_folder.save`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed
+from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed, find_named
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
@@ -63,7 +63,13 @@ class ConceptEstimator:
         self._provenance = Provenance.of(said)
 
     def with_provenance(self, **changes: Any) -> Self:
-        """A copy whose ``provenance_`` says something else in some fields."""
+        """A copy whose ``provenance_`` says something else in some fields.
+
+        Raises:
+            ChoqolateError: if there is no such field.
+        """
+        for name in changes:
+            find_named(name, {one.name: one for one in fields(Provenance)}, "a field of the provenance")
         other = copy.copy(self)
         other.provenance_ = replace(self.provenance_, **changes)
         return other
@@ -96,17 +102,23 @@ class ConceptEstimator:
         return list(self.concepts_)
 
     @property
+    def _one_layer(self) -> bool:
+        """Whether concepts are connected to classes directly; ``set_params`` does not change a fitted network."""
+        network = getattr(self, "network_", None)
+        return self.n_nodes is None if network is None else bool(network.one_layer)
+
+    @property
     def node_names_(self) -> tuple[str, ...]:
         """A name for each node, from the concepts that lead it; without nodes, the classes."""
         check_is_fitted(self)
-        if self.n_nodes is None:
+        if self._one_layer:
             return tuple(class_index(self.classes_))
         return name_nodes(self.node_attributions_, self.input_names_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of ``transform``: node0, node1, ...; without nodes, the classes."""
         check_is_fitted(self)
-        names = self.classes_ if self.n_nodes is None else [f"node{n}" for n in range(len(self.node_attributions_))]
+        names = self.classes_ if self._one_layer else [f"node{n}" for n in range(len(self.node_attributions_))]
         return np.asarray([str(name) for name in names], dtype=object)
 
     def _check_loop_parameters(self) -> None:

@@ -154,7 +154,7 @@ class ProximalAdam:
                 theta -= theta.clamp(-threshold, threshold)
 
     def forget(self, theta: Tensor, where: Tensor) -> None:
-        """Start the moments of a parameter anew where the mask says so."""
+        """Start the moments of a parameter again where the mask says so."""
         for parameter, moments in zip(self.parameters, self.moments, strict=True):
             if parameter is theta:
                 for moment in moments:

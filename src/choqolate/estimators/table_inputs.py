@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from choqolate._util.checks import as_labels
 from choqolate._util.text import listed
+from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
@@ -28,3 +32,29 @@ def inputs(model: Any, table: ConceptScores) -> Any:
         )
     chosen = table.select(model.concepts_)
     return chosen.frame if hasattr(model, "feature_names_in_") else chosen.scores
+
+
+def known_rows(model: Any, table: ConceptScores, y: Any, groups: Any) -> tuple[ConceptScores, Any, Any]:
+    """The rows of a table whose label is known, their labels as the model has them, and their groups.
+
+    Args:
+        model: with ``classes_``.
+        table: scores, at best with labels and groups.
+        y: a label for every row of the table, in place of the table's own.
+        groups: a group for every row of the table, in place of the table's own; of these, rows without a group are
+            left out if others have one.
+
+    Raises:
+        ChoqolateError: if there are no labels, or the model does not know one.
+    """
+    rows = np.flatnonzero(table.rows.labelled()) if y is None else np.arange(len(table))
+    if groups is None:
+        rows = rows[table.rows.take(rows).grouped()]
+    known = table.take(rows)
+    labels = model.classes_[class_places(known.labels, model.classes_)] if y is None else _at(rows, y, "y", len(table))
+    return known, labels, known.groups if groups is None else _at(rows, groups, "groups", len(table))
+
+
+def _at(rows: np.ndarray, values: Any, name: str, n_rows: int) -> list[Any]:
+    checked = as_labels(values, name, n_rows)
+    return [checked[row] for row in rows]

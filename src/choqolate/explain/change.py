@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
-from choqolate.explain.model_protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel, check_choquet_model
 from choqolate.explain.whole_model import ModelExplanation, explain_model
 from choqolate.network.removal_report import Removal
 
@@ -173,9 +172,7 @@ def explain_local_change(
 
 def _pair(before: ChoquetModel, after: ChoquetModel | None) -> tuple[ChoquetModel, ChoquetModel]:
     for model in (before,) if after is None else (before, after):
-        check_is_fitted(model)
-        if not hasattr(model, "network_"):
-            raise ChoqolateError(f"expected a ChoqolateClassifier before and after, got a {type(model).__name__}")
+        check_choquet_model(model, "before and after the edit")
     if after is None:
         before, after = before.with_network(before.network_.as_trained()), before
     one, other = before.network_, after.network_

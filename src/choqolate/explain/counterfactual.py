@@ -15,8 +15,9 @@ from torch import Tensor
 from choqolate._util.checks import check_choice, check_number
 from choqolate._util.text import listed
 from choqolate.data.rows import class_index
+from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.explain.model_protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel, check_choquet_model
 from choqolate.integral import Capacity
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import MODES, Nodes
@@ -94,7 +95,8 @@ def find_counterfactual(
 
     Args:
         model: a fitted classifier.
-        x: raw scores of one image, ``(1, M)`` or ``(M,)``, or a data frame with one row.
+        x: raw scores of one image, ``(1, M)`` or ``(M,)``, or a data frame or :class:`~choqolate.ConceptScores` with
+            one row.
         target: the class to get to; by default any other one.
         mode: how concepts are removed, as in :meth:`ChoqolateClassifier.remove_concepts`.
         most: how many concepts to remove at most.
@@ -109,10 +111,12 @@ def find_counterfactual(
     >>> found.before != found.after == edited.predict(X.iloc[:1])[0]
     np.True_
     """
+    check_choquet_model(model, "to find a counterfactual")
     check_choice("mode", mode, MODES)
     check_number("most", most, minimum=1, whole=True)
     check_number("most_sets", most_sets, minimum=1, whole=True)
-    u = model.network_.as_inputs(model.scale(x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x))))
+    named = isinstance(x, ConceptScores) or hasattr(x, "columns")
+    u = model.network_.as_inputs(model.scale(x if named else np.atleast_2d(np.asarray(x))))
     if len(u) != 1:
         raise ChoqolateError(f"expected the scores of one image, got {len(u)} rows: take them one by one")
     search = _Search(model.network_, u, mode, target, most, most_sets)
@@ -201,7 +205,8 @@ class _Search:
     def _least_lead(self, values: Tensor) -> Tensor:
         """A bound from below of the lead ``(S,)``, without the second layer, which is the larger part of the work.
 
-        An integral rises at most as much as the input that rises most, and falls likewise.
+        An integral rises at most as much as the input that rises most, and falls at most as
+        much as the one that falls most.
         """
         if self.network.architecture.free_weights:
             return torch.full((len(values),), -math.inf, dtype=values.dtype)

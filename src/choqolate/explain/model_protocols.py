@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from choqolate.errors import ChoqolateError
 from choqolate.explain.local import LocalExplanation
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal_report import Removal
@@ -52,3 +54,24 @@ class ChoquetModel(ConceptModel, Protocol):
 
     def with_network(self, network: FittedNetwork) -> Any:
         """The same classifier around another network."""
+
+
+def check_choquet_model(model: Any, purpose: str) -> None:
+    """Check that a model is a fitted classifier of Choquet integrals, not a baseline.
+
+    Args:
+        model: what the user gave.
+        purpose: what it is needed for, such as ``"to find suspects"``.
+
+    Raises:
+        ChoqolateError: if it is another kind of model.
+        sklearn.exceptions.NotFittedError: if it is not fitted.
+
+    >>> check_choquet_model("models/birds", "to explain an image")
+    Traceback (most recent call last):
+    choqolate.errors.ChoqolateError: Expected a ChoqolateClassifier to explain an image, but got a str.
+    """
+    if isinstance(model, type) or not hasattr(model, "with_network"):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise ChoqolateError(f"Expected a ChoqolateClassifier {purpose}, but got {kind}.")
+    check_is_fitted(model)

@@ -9,7 +9,7 @@ from choqolate.data.rows import class_index
 from choqolate.explain.change import explain_local_change
 from choqolate.explain.counterfactual import MOST_SETS, Counterfactual, find_counterfactual
 from choqolate.explain.local import Attribution
-from choqolate.explain.model_protocols import ChoquetModel
+from choqolate.explain.model_protocols import ChoquetModel, check_choquet_model
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,7 +24,8 @@ class ImageExplanation:
         node_lead: contributions of the nodes to the same lead; ``None`` if concepts are connected to classes directly.
         counterfactual: the smallest set of concepts whose removal changes the prediction.
         predicted_before: the class that was predicted before the model was edited; ``None`` if it never was.
-        lead_before: contributions of the concepts to the same lead before the model was edited; ``None`` likewise.
+        lead_before: contributions of the concepts to the same lead before the model was edited; ``None`` if it
+            never was.
     """
 
     probabilities: tuple[tuple[str, float], ...]
@@ -66,7 +67,7 @@ def explain_image(
 
     Args:
         model: a fitted classifier.
-        x: raw scores of the image ``(1, M)``.
+        x: raw scores of the image ``(1, M)``; also as a :class:`~choqolate.ConceptScores` with one row.
         truth: its class, if known.
         trained: the model before any edit, if it is at hand; otherwise the edits of ``model`` are taken back.
         most_sets: how many sets of concepts to try at most, as in :func:`find_counterfactual`.
@@ -81,6 +82,7 @@ def explain_image(
     >>> wine.right, wine.lead.leading(most=1)[0].name, wine.predicted_before
     (True, 'alcohol', None)
     """
+    check_choquet_model(model, "to explain an image")
     change = None
     if model.network_.is_edited:
         before = model.with_network(model.network_.as_trained()) if trained is None else trained

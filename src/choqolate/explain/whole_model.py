@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 ALIKE = 0.8  # share of the attributions that two nodes have in common, from which they are near duplicates
-SAME_VALUES = 0.98  # correlation of their values, likewise
+SAME_VALUES = 0.98  # correlation of their values, from which they are too
 
 
 class NodePair(NamedTuple):

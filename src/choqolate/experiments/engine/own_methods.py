@@ -57,6 +57,7 @@ class OwnModel(BaseEstimator):
     def __init__(self, name: str, model: Any, rows: ConceptScores) -> None:
         self._name, self._model = name, model
         self.concepts_ = list(rows.concepts)
+        self.feature_names_in_ = np.array(self.concepts_, dtype=object)  # it was fitted on a data frame
         self.classes_ = np.unique(np.asarray(rows.labels, dtype=str))
         self.provenance_ = Provenance()
         given = getattr(self, "node_attributions_", None)
@@ -75,6 +76,13 @@ class OwnModel(BaseEstimator):
             raise
         except Exception as error:
             raise _failure(self._name, attribute, error) from error
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return f"OwnModel({self._name})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """It has none: it is fitted, and not made again."""
+        return {}
 
     def fit(self, X: Any, y: Any) -> OwnModel:
         """It is fitted; scikit-learn takes only what has this for an estimator."""
