@@ -109,7 +109,7 @@ def test_little_that_is_left_is_said_when_a_file_is_applied(tmp_path, model):
 
 def test_a_baseline_has_no_edits_to_save(tmp_path, birds):
     X, y, _ = birds
-    with pytest.raises(ChoqolateError, match="Expected a fitted ChoqolateClassifier, got PCBM"):
+    with pytest.raises(ChoqolateError, match="Expected a ChoqolateClassifier to save edits, but got a PCBM"):
         cq.save_edits(cq.baselines.PCBM(epochs=1).fit(X, y), tmp_path / "edits.json")
 
 

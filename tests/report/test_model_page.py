@@ -513,3 +513,10 @@ def test_commands_give_the_same_model_after_edits_of_every_kind(table, tmp_path,
     (tmp_path / "edits.json").write_text("\n".join(words(edited)["edits.json"]))
     again = model.apply_edits("edits.json")
     np.testing.assert_array_equal(again.predict_proba(table), edited.predict_proba(table))
+
+
+def test_a_baseline_has_no_report(table, tmp_path):
+    rows = table.part("train")
+    baseline = cq.baselines.PCBM(epochs=1).fit(rows, rows.labels)
+    with pytest.raises(ChoqolateError, match="Expected a ChoqolateClassifier to write a report, but got a PCBM"):
+        write_report(baseline, table, tmp_path / "report.html")

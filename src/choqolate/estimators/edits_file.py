@@ -20,6 +20,7 @@ from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, edit_from_dict, edits_in_force
 from choqolate.network.fitted import FittedNetwork
 
@@ -59,9 +60,7 @@ def edits_document(classifier: ChoqolateClassifier) -> dict[str, Any]:
     """
     from choqolate import __version__
 
-    if not isinstance(classifier, ChoqolateClassifier):
-        raise ChoqolateError(f"Expected a fitted ChoqolateClassifier, got {type(classifier).__name__}.")
-    check_is_fitted(classifier)
+    check_choquet_model(classifier, "to save edits")
     network = classifier.network_
     return {
         "format": FORMAT,

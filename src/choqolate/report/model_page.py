@@ -21,6 +21,7 @@ from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain import ModelChange, explain_change, leading
+from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
@@ -76,6 +77,7 @@ def write_report(
             ``.html``.
     """
     target = Path(path)
+    check_choquet_model(model, "to write a report")
     check_page(target)
     view = View(model, table, root, verbose, suspects)
     if not isinstance(images, ConceptScores):
