@@ -73,8 +73,10 @@ def notes(tmp_path):
 def test_only_seeds_that_are_missing_are_run_in_processes_of_their_own(tmp_path, notes):
     results = Results(tmp_path / "results.jsonl")
     tasks = [Noted(str(notes), name, ("a", "b")) for name in ("first", "second")]
-    outcome = run_tasks([Batch(task, (0, 1)) for task in tasks], results, processes=2)
+    bad = Noted(str(notes), "bad", problem="expected groups, the table has none")
+    outcome = run_tasks([Batch(task, (0, 1)) for task in (bad, *tasks)], results, processes=2)
     assert outcome.trained == 8
+    assert outcome.reason(bad.configs()[0]) == "expected groups, the table has none"
     assert os.getpid() not in {run.versions["process"] for run in outcome.runs.values()}
     assert [run.metrics["value"] for run in outcome.of({"task": "second", "part": "b"}, [0, 1])] == [1, 2]
     again = run_tasks([Batch(task, (0, 1, 2)) for task in tasks], results, processes=1)
@@ -141,7 +143,7 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     results = tmp_path / "out" / "results.jsonl"
     with subprocess.Popen(
-        [*command, "--epochs", "60"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL
+        [*command, "--epochs", "30"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL
     ) as run:
         while not (results.exists() and results.read_bytes().endswith(b"\n")):
             assert run.poll() is None, "it was over before it could be killed"
@@ -150,7 +152,7 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     before = results.read_text().splitlines()
     assert 0 < len(before) < 9
     done = subprocess.run(
-        [*command, "--epochs", "60"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [*command, "--epochs", "30"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     after = results.read_text().splitlines()
