@@ -99,12 +99,14 @@ def test_without_nodes_a_class_is_found_by_its_name(tmp_path, birds):
         other.apply_edits(tmp_path / "edits.json")
 
 
-def test_little_that_is_left_is_said_when_a_file_is_applied(tmp_path, model):
+def test_little_that_is_left_is_said_when_a_file_is_applied(tmp_path, birds, model):
+    X, _, _ = birds
     with pytest.warns(cq.ChoqolateWarning, match="little is left"):
-        edited = model.reweight_concepts(dict.fromkeys(model.concepts_[:5], 1e-4))
+        edited = model.reweight_concepts(dict.fromkeys(model.concepts_[:5], 1e-4), recalibrate=X)
     cq.save_edits(edited, tmp_path / "edits.json")
-    with pytest.warns(cq.ChoqolateWarning, match="little is left"):
+    with pytest.warns(cq.ChoqolateWarning, match="little is left") as said:
         model.apply_edits(tmp_path / "edits.json")
+    assert [warning.filename for warning in said] == [__file__]
 
 
 def test_a_baseline_has_no_edits_to_save(tmp_path, birds):

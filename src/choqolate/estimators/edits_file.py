@@ -1,4 +1,4 @@
-"""Edits as a file of their own, to be applied to another model: by names of concepts and by what nodes stand for.
+"""Edits as a file of their own, to be applied to another model: concepts by name, nodes by their leading concepts.
 
 A node has no name that another training would give it again. So an edit that names nodes is written with the leading
 concepts of each, and applied to the nodes of the other model that stand for the same.
@@ -46,7 +46,7 @@ def save_edits(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> No
         raise ChoqolateError("Expected a model with edits to save, this one has none. Edit it first.")
     check_output(target)
     try:
-        content = _as_text(document).encode() + b"\n"
+        content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError as error:
         raise ChoqolateError(f"Expected names and notes that can be written as UTF-8: {error}.") from None
     write_bytes(target, content)
@@ -74,10 +74,6 @@ def edits_document(classifier: ChoqolateClassifier) -> dict[str, Any]:
         },
         "edits": [_written(edit, network) for edit in network.edits],
     }
-
-
-def _as_text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def apply_edits(
@@ -113,7 +109,6 @@ def apply_edits(
             raise _misfit(number, file, error) from error
     if recalibrate is not None and not any(isinstance(edit, Recalibrate) for _, edit in edits):
         edited = edited.recalibrate(recalibrate)
-    edited.warn_of_small_remainders(stacklevel=3)
     return edited
 
 
@@ -189,7 +184,10 @@ def _apply(classifier: ChoqolateClassifier, edit: Edit, same_state: bool, recali
                 "here. Pass training scores to compute it again (recalibrate=..., --recalibrate SCORES)."
             )
         edit = replace(classifier.recalibrate(recalibrate).edits_[-1], note=edit.note)
-    return classifier.with_network(classifier.network_.edited(edit))
+    edited = classifier.with_network(classifier.network_.edited(edit))
+    if isinstance(edit, Remove | Reweight):
+        edited.warn_of_small_remainders(stacklevel=5)  # the caller of ChoqolateClassifier.apply_edits
+    return edited
 
 
 def _find_nodes(entries: list[Any], network: FittedNetwork) -> list[int]:
