@@ -498,6 +498,8 @@ def test_a_restored_model_is_shown_as_it_was_trained(model, table, tmp_path):
     page = page_of(tmp_path, model.remove_concepts("sea").restore(), table)
     assert "held out, before" not in page.text
     assert "before the edits it was taken for" not in page.text
+    assert "Removed 'sea' (rescale)" in page.text  # its history stays
+    assert "Restored everything" in page.text
 
 
 def test_commands_give_the_same_model_after_edits_of_every_kind(table, tmp_path, monkeypatch):

@@ -320,7 +320,7 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
 def _edits(view: View) -> dict[str, Any] | None:
     """What edits since training changed: their history, what each node lost, and what it reads instead."""
     network, removal = view.model.network_, view.model.removal_
-    if not network.is_edited:
+    if not network.edits:
         return None
     change = explain_change(view.trained, view.model)
     shifts = list(zip(class_index(view.model.classes_), change.class_shift.tolist(), strict=True))
