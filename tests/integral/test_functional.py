@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import choqolate as cq
 from tests.integral.strategies import inputs_for, integrals, pairs_of
 
+pytestmark = pytest.mark.usefixtures("kernel")
 close = {"rtol": 1e-10, "atol": 1e-12}
 
 

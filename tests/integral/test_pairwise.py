@@ -7,81 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.integral import AdditiveCapacity, PairwiseCapacity, kernel
+from choqolate.integral import AdditiveCapacity, PairwiseCapacity
 from tests.integral.strategies import inputs_for, integrals, pairs_of
 
-
-def random_matrix(n_nodes: int, n_inputs: int, seed: int = 0) -> torch.Tensor:
-    theta = torch.randn(n_nodes, n_inputs**2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return theta.softmax(1).view(n_nodes, n_inputs, n_inputs)
-
-
-def direct(u: torch.Tensor, a, b, c) -> torch.Tensor:
-    """Eq. (2) written out: gather both members of each pair, minimum and maximum."""
-    j, l = torch.triu_indices(u.shape[1], u.shape[1], 1)
-    return u @ a.T + torch.minimum(u[:, j], u[:, l]) @ b.T + torch.maximum(u[:, j], u[:, l]) @ c.T
-
-
-@pytest.fixture(params=["as shipped", "tiny blocks, tiles and four threads"])
-def blocking(request, monkeypatch):
-    if request.param != "as shipped":
-        monkeypatch.setattr(kernel, "_CPU_WORKSPACE", 200)
-        monkeypatch.setattr(kernel, "_CHUNK", 4)
-        monkeypatch.setattr(kernel, "_GROUP_WEIGHTS", 600)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(4)
-        yield
-        torch.set_num_threads(threads)
-    else:
-        yield
-
-
-@pytest.mark.parametrize("p", [1, 2, 7, 17, 33, 64])
-@pytest.mark.parametrize("n_rows", [1, 9])
-def test_blocked_kernel_equals_the_formula_and_its_gradients(p, n_rows, blocking):
-    u = torch.rand(n_rows, p, dtype=torch.float64, requires_grad=True)
-    capacity = PairwiseCapacity(random_matrix(3, p).requires_grad_())
-    blocked = kernel.blocked_integral(u, capacity.w)
-    expected = direct(u, *capacity.weights())
-    torch.testing.assert_close(blocked, expected, rtol=1e-12, atol=1e-14)
-    direction = torch.rand_like(expected)
-    ours = torch.autograd.grad((blocked * direction).sum(), [u, capacity.w])
-    theirs = torch.autograd.grad((expected * direction).sum(), [u, capacity.w])
-    for mine, its in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-11, atol=1e-13)
-
-
-def test_gradients_at_ties_are_shared_as_pytorch_shares_them():
-    u = torch.full((2, 20), 0.5, dtype=torch.float64, requires_grad=True)
-    capacity = PairwiseCapacity(random_matrix(2, 20))
-    (ours,) = torch.autograd.grad(capacity.integrate(u).sum(), u)
-    (theirs,) = torch.autograd.grad(direct(u, *capacity.weights()).sum(), u)
-    torch.testing.assert_close(ours, theirs)
-
-
-def test_kernel_skips_gradients_that_nobody_asked_for(monkeypatch):
-    def expensive(*_):
-        raise AssertionError("nobody asked for this gradient")
-
-    u, w = torch.rand(4, 20, dtype=torch.float64), random_matrix(2, 20)
-    monkeypatch.setattr(kernel, "_input_gradient", expensive)
-    kernel.blocked_integral(u, w.clone().requires_grad_()).sum().backward()
-    monkeypatch.undo()
-    monkeypatch.setattr(kernel, "_weight_gradient", expensive)
-    kernel.blocked_integral(u.clone().requires_grad_(), w).sum().backward()
-
-
-def test_kernel_leaves_weights_alone():
-    for n_inputs in (1, 60):
-        w = random_matrix(2, n_inputs)
-        before = w.clone()
-        kernel.blocked_integral(torch.rand(512, n_inputs, dtype=torch.float64), w)
-        assert torch.equal(w, before)
-
-
-def test_same_numbers_bit_for_bit_each_time():
-    u, w = torch.rand(700, 90), random_matrix(8, 90).float()
-    assert torch.equal(kernel.blocked_integral(u, w), kernel.blocked_integral(u, w))
+pytestmark = pytest.mark.usefixtures("kernel")
 
 
 @given(st.data())

@@ -48,10 +48,6 @@ class Capacity(ABC):
     def interaction_mass(self) -> Tensor:
         r"""Weight on interactions ``(N,)``: :math:`\sum_{j<l} |b_{jl}| + |c_{jl}|`, differentiable."""
 
-    def integrate_with_mass(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """:meth:`integrate` and :meth:`interaction_mass` at once: what a step of training needs."""
-        return self.integrate(u), self.interaction_mass()
-
     @abstractmethod
     def involvement(self, u: Tensor, v: Tensor) -> Tensor:
         r"""The terms that involve input j, with j set to ``v`` and every other input left at ``u``.

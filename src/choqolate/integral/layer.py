@@ -13,8 +13,11 @@ from torch import Tensor, nn
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.integral.additive import AdditiveCapacity
 from choqolate.integral.capacity import Capacity
-from choqolate.integral.factored import FactoredCapacity
+from choqolate.integral.factored import FactoredCapacity, SortedInputs
+from choqolate.integral.formula import softmax_weights
+from choqolate.integral.operators import integrate_pairs
 from choqolate.integral.pairwise import PairwiseCapacity
+from choqolate.integral.precision import without_autocast
 
 INTERACTIONS = ("pairwise", "factored", "none")
 INITIAL_SPREAD = 0.1
@@ -33,15 +36,18 @@ class ChoquetLayer(nn.Module):
     Args:
         in_features: number of inputs M, expected in [0, 1].
         out_features: number of integrals N.
-        interactions: ``"pairwise"`` (M^2 weights an integral), ``"factored"`` (pairs as ``rank`` products of two
+        interactions: ``"pairwise"`` (M^2 weights per integral), ``"factored"`` (pairs as ``rank`` products of two
             distributions, O(M rank) weights and O(M log M) work) or ``"none"`` (weighted means).
         rank: number of products, for ``"factored"``.
         free_weights: use the parameters themselves as weights: no longer a Choquet integral, for ablations.
         stack: if given, that many independent layers side by side; inputs and outputs get a leading axis.
+        validate: raise an error if an input is NaN. This reads all inputs once more; a compiled or exported layer
+            leaves it out.
         generator: source of the initial values.
 
     Shape:
-        ``(..., M) -> (..., N)``; with ``stack``: ``(stack, ..., M) -> (stack, ..., N)``.
+        ``(..., M) -> (..., N)``; with ``stack``: ``(stack, ..., M) -> (stack, ..., N)``. Inputs of another precision
+        are cast to that of the parameters; half precision is computed in float32.
 
     >>> layer = ChoquetLayer(3, 2)
     >>> layer(torch.full((5, 3), 0.25))[0]
@@ -60,6 +66,7 @@ class ChoquetLayer(nn.Module):
         rank: int = 4,
         free_weights: bool = False,
         stack: int | None = None,
+        validate: bool = False,
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -67,8 +74,9 @@ class ChoquetLayer(nn.Module):
         super().__init__()
         _check_arguments(in_features, out_features, interactions, rank, free_weights)
         self.in_features, self.out_features, self.interactions = in_features, out_features, interactions
-        self.rank, self.free_weights, self.stack = rank, free_weights, stack
+        self.rank, self.free_weights, self.stack, self.validate = rank, free_weights, stack, validate
         shapes = raw_shapes(in_features, out_features, interactions, rank)
+        self._names = tuple(shapes)
         dtype = dtype or torch.get_default_dtype()
         n_weights = sum(math.prod(shape) for shape in shapes.values()) * (stack or 1)
         check_memory(n_weights, in_features, interactions, dtype)
@@ -91,7 +99,11 @@ class ChoquetLayer(nn.Module):
 
     def capacity(self) -> Capacity:
         """The weights of the integrals, as a differentiable function of the parameters."""
-        return as_capacity(dict(self.named_parameters()), self.interactions, free_weights=self.free_weights)
+        return as_capacity(self._raw(), self.interactions, free_weights=self.free_weights)
+
+    def _raw(self) -> dict[str, Tensor]:
+        # by name: the copies of a layer that nn.DataParallel makes have attributes but no registered parameters
+        return {name: getattr(self, name) for name in self._names}
 
     def forward(self, u: Tensor) -> Tensor:
         leading = () if self.stack is None else (self.stack,)
@@ -99,8 +111,37 @@ class ChoquetLayer(nn.Module):
             expected = ", ".join([*map(str, leading), "...", str(self.in_features)])
             raise ChoqolateError(f"expected inputs of shape ({expected}), got {tuple(u.shape)}")
         n_rows = math.prod(u.shape[len(leading) : -1])
-        values = self.capacity().integrate(u.reshape(*leading, n_rows, self.in_features))
+        values, _ = self.integrate_with_mass(u.reshape(*leading, n_rows, self.in_features))
         return values.reshape(*u.shape[:-1], self.out_features)
+
+    def integrate_with_mass(self, u: Tensor, presorted: SortedInputs | None = None) -> tuple[Tensor, Tensor]:
+        """Values ``(..., B, N)`` and the interaction mass ``(..., N)`` at once: what a step of training needs.
+
+        Args:
+            u: inputs ``(..., B, M)``; the leading axis is that of the stack.
+            presorted: what :func:`~choqolate.integral.factored.sort_inputs` made of ``u``, for ``"factored"``.
+        """
+        raw = self._raw()
+        u = self._checked(u, raw[self._names[0]].dtype)
+        if self.interactions == "pairwise" and not self.free_weights:
+            values, mass = integrate_pairs(u, raw["theta"], softmax=True)
+            assert mass is not None
+            return values, mass
+        with without_autocast(u):
+            capacity = self.capacity()
+            if presorted is not None and isinstance(capacity, FactoredCapacity):
+                return capacity.integrate_sorted(u, presorted), capacity.interaction_mass()
+            return capacity.integrate(u), capacity.interaction_mass()
+
+    def _checked(self, u: Tensor, dtype: torch.dtype) -> Tensor:
+        """Inputs in the precision of the parameters."""
+        if u.is_complex():
+            raise ChoqolateError(f"Expected real inputs, got {u.dtype}.")
+        if self.validate and not torch.compiler.is_compiling() and u.isnan().any():
+            rows = int(u.isnan().any(-1).sum())
+            having = "1 row has" if rows == 1 else f"{rows} rows have"
+            raise ChoqolateError(f"Expected inputs without NaN, but {having} some. Drop or impute them.")
+        return u.to(dtype)
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
         """``a (N, M)``, ``b`` and ``c`` ``(N, M(M-1)/2)``, pairs in the order of ``torch.triu_indices(M, M, 1)``.
@@ -127,7 +168,7 @@ def as_capacity(raw: Mapping[str, Tensor], interactions: str, *, free_weights: b
         return AdditiveCapacity(theta if free_weights else theta.softmax(-1), free_weights)
     if free_weights:
         return PairwiseCapacity(theta, free=True)
-    return PairwiseCapacity(theta.flatten(-2).softmax(-1).view_as(theta), theta=theta)
+    return PairwiseCapacity(softmax_weights(theta))
 
 
 def check_memory(n_weights: int, in_features: int, interactions: str, dtype: torch.dtype) -> None:

@@ -1,4 +1,4 @@
-"""Pairwise capacities: every weight of the paper's integral, M^2 a node."""
+"""Pairwise capacities: every weight of the paper's integral, M^2 per node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity, mass_of_touched, pair_indices
-from choqolate.integral.kernel import blocked_integral, blocked_softmax_integral
+from choqolate.integral.formula import pair_mass
+from choqolate.integral.operators import integrate_pairs
 from choqolate.integral.tensor_cache import kept
 
-_DENSE_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
 _INVOLVEMENT_VALUES = 1 << 22  # features held at a time
 
 
@@ -22,8 +22,7 @@ class PairwiseCapacity(Capacity):
 
     A node has :math:`M + 2 \binom M2 = M^2` weights, which fill a matrix: ``a`` on the diagonal, ``b`` (min, pairs
     j < l) above it, ``c`` (max) below it, at row l and column j. ``free`` marks weights that are not on the simplex;
-    removal then sets to zero and does not rescale. ``theta`` are the parameters whose softmax ``w`` is, if there are
-    any: gradients of the integral then go to them directly.
+    removal then sets to zero and does not rescale.
 
     >>> w = torch.tensor([[[0.5, 0.2], [0.3, 0.0]]])  # a = (0.5, 0), b = 0.2, c = 0.3
     >>> PairwiseCapacity(w).integrate(torch.tensor([[1.0, 0.0]]))  # 0.5 * 1 + 0.2 * min + 0.3 * max
@@ -34,7 +33,6 @@ class PairwiseCapacity(Capacity):
 
     w: Tensor
     free: bool = False
-    theta: Tensor | None = None
 
     @classmethod
     def from_weights(cls, a: Tensor, b: Tensor, c: Tensor) -> PairwiseCapacity:
@@ -48,25 +46,7 @@ class PairwiseCapacity(Capacity):
         return self.w.shape[-3], self.w.shape[-1]
 
     def integrate(self, u: Tensor) -> Tensor:
-        if self.shape[1] <= _DENSE_UP_TO:
-            return self._integrate_all_pairs(u)
-        if self.w.ndim > 3:
-            thetas = [None] * len(self.w) if self.theta is None else self.theta
-            stack = zip(self.w, thetas, u, strict=True)
-            return torch.stack([PairwiseCapacity(w, self.free, theta).integrate(rows) for w, theta, rows in stack])
-        return blocked_integral(u, self.w) if self.theta is None else self.integrate_with_mass(u)[0]
-
-    def integrate_with_mass(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        if self.w.ndim > 3 or self.shape[1] <= _DENSE_UP_TO or self.theta is None:
-            return super().integrate_with_mass(u)
-        return blocked_softmax_integral(u, self.theta, self.w)
-
-    def _integrate_all_pairs(self, u: Tensor) -> Tensor:
-        # Shapley form: C(u) = sum_j Shap_j u_j + 1/2 sum_{j<l} (c_jl - b_jl) |u_j - u_l|, stacks side by side
-        n_inputs = self.shape[1]
-        differences, signs = _all_differences(n_inputs, u.dtype, u.device)
-        spread = (u @ differences).abs()
-        return u @ self.shapley().mT + spread @ (self.w.flatten(-2) * signs).mT
+        return integrate_pairs(u, self.w, softmax=False)[0]
 
     def shapley(self) -> Tensor:
         return (self.w.sum(-1) + self.w.sum(-2)) * 0.5
@@ -86,7 +66,7 @@ class PairwiseCapacity(Capacity):
     def interaction_mass(self) -> Tensor:
         if self.free:
             return self.w.abs().sum((-1, -2)) - self.singles().abs().sum(-1)
-        return 1 - self.singles().sum(-1)
+        return pair_mass(self.w)
 
     def involvement(self, u: Tensor, v: Tensor) -> Tensor:
         n_nodes, n_inputs = self.shape
@@ -136,12 +116,3 @@ def _cell_of_weight(n_inputs: int) -> Tensor:
     cells[j, l] = n_inputs + torch.arange(n_pairs)
     cells[l, j] = n_inputs + n_pairs + torch.arange(n_pairs)
     return cells.flatten()
-
-
-@kept(maxsize=8)
-def _all_differences(n_inputs: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The map from u to all u_j - u_l, ``(M, M^2)``, and the sign / 2 of |u_j - u_l| in each cell of w."""
-    identity = torch.eye(n_inputs, dtype=dtype, device=device)
-    differences = (identity[:, :, None] - identity[:, None, :]).flatten(1)
-    ones = torch.ones(n_inputs, n_inputs, dtype=dtype, device=device)
-    return differences, ((ones.tril(-1) - ones.triu(1)) * 0.5).flatten()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from choqolate.integral import Capacity, ChoquetLayer, FactoredCapacity
+from choqolate.integral import ChoquetLayer
 from choqolate.integral.factored import SortedInputs
 
 
@@ -64,24 +64,21 @@ class ChoqolateNetwork(nn.Module):
     def _nodes_of(self, run: int) -> slice:
         return slice(run * self.width, (run + 1) * self.width)
 
-    def capacities(self) -> tuple[Capacity, Capacity | None]:
-        """The weights of both layers, to be used for the scores and the penalty of one step."""
-        return self.nodes.capacity(), None if self.classes is None else self.classes.capacity()
+    def scores(self, u: Tensor, presorted: SortedInputs | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Class scores ``(R, B, C)`` of inputs ``u (B, M)``, and the interaction mass of the nodes and the classes.
 
-    def scores(
-        self, u: Tensor, nodes: Capacity, classes: Capacity | None, presorted: SortedInputs | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Class scores ``(R, B, C)`` of inputs ``u (B, M)``, and the nodes' interaction mass ``(R, N)``."""
-        if presorted is not None and isinstance(nodes, FactoredCapacity):
-            values, mass = nodes.integrate_sorted(u, presorted), nodes.interaction_mass()
-        else:
-            values, mass = nodes.integrate_with_mass(u)
+        The masses are ``(R, N)`` and ``(R, C)``; the second is ``None`` without a second layer.
+        """
+        values, node_mass = self.nodes.integrate_with_mass(u, presorted)
         runs = (len(self.seeds), self.width)
-        values, mass = values.unflatten(1, runs).transpose(0, 1), mass.unflatten(0, runs)
-        return values if classes is None else classes.integrate(values), mass
+        values, node_mass = values.unflatten(1, runs).transpose(0, 1), node_mass.unflatten(0, runs)
+        if self.classes is None:
+            return values, node_mass, None
+        scores, class_mass = self.classes.integrate_with_mass(values)
+        return scores, node_mass, class_mass
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.scores(u, *self.capacities())[0]
+        return self.scores(u)[0]
 
     @torch.no_grad()
     def node_attributions(self) -> Tensor:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from choqolate.errors import ChoqolateError
-from choqolate.integral import Capacity
+from choqolate.integral import ChoquetLayer
 from choqolate.integral.factored import SortedInputs, sort_inputs
 from choqolate.network.module import ChoqolateNetwork
 
@@ -39,25 +39,27 @@ class Objective:
         losses = F.cross_entropy(logits, targets.repeat(n_runs), reduction="none")
         return (losses.view(n_runs, n_rows) * weights).mean(1)
 
-    def penalty(self, node_mass: Tensor, nodes: Capacity, classes: Capacity | None) -> Tensor:
-        """The l1 term of each run ``(R,)``, from the nodes' interaction mass ``(R, N)``."""
+    def penalty(self, network: ChoqolateNetwork, node_mass: Tensor, class_mass: Tensor | None) -> Tensor:
+        """The l1 term of each run ``(R,)``, from the interaction mass of nodes ``(R, N)`` and classes ``(R, C)``."""
         total = node_mass.sum(1)
         if self.l1_on == "all":
-            total = total + _singles_norm(nodes).view_as(node_mass).sum(1)
-            if classes is not None:
-                total = total + (classes.interaction_mass() + _singles_norm(classes)).sum(1)
+            total = total + _singles_norm(network.nodes).view_as(node_mass).sum(1)
+            if network.classes is not None and class_mass is not None:
+                total = total + (class_mass + _singles_norm(network.classes).view_as(class_mass)).sum(1)
         return self.l1 * total
 
 
-def _singles_norm(capacity: Capacity) -> Tensor:
+def _singles_norm(layer: ChoquetLayer) -> Tensor:
     """The l1 norm of the weights a of each node, where it is not a constant less the interaction mass."""
-    singles = capacity.singles()
-    return singles.abs().sum(-1) if capacity.free else singles.new_zeros(singles.shape[:-1])
+    if layer.free_weights:
+        return layer.capacity().singles().abs().sum(-1)
+    theta = next(layer.parameters())
+    return theta.new_zeros((layer.stack or 1) * layer.out_features)
 
 
 @dataclass
 class History:
-    """What one run recorded, one entry an epoch; ``node_attributions`` only on request."""
+    """What one run recorded, one entry per epoch; ``node_attributions`` only on request."""
 
     loss: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)
@@ -108,12 +110,10 @@ def train(
         loss_sum, hits = inputs.new_zeros(n_runs), inputs.new_zeros(n_runs)
         for batch in rows.to(inputs.device).split(batch_size):
             u, y = inputs[batch], targets[batch]
-            nodes, classes = network.capacities()
-            presort = presorted[batch] if presorted is not None else None
-            scores, node_mass = network.scores(u, nodes, classes, presort)
+            scores, node_mass, class_mass = network.scores(u, presorted[batch] if presorted is not None else None)
             losses = objective.fit_term(scores, y, weights[batch])
             if objective.l1:
-                losses = losses + objective.penalty(node_mass, nodes, classes)
+                losses = losses + objective.penalty(network, node_mass, class_mass)
             optimizer.zero_grad()
             losses.sum().backward()  # runs share no parameter, so the sum leaves each its own gradient
             optimizer.step()

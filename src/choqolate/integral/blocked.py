@@ -1,7 +1,7 @@
-r"""The pairwise integral without the (batch x pairs) matrix.
+r"""The pairwise integral in PyTorch, without the (batch x pairs) matrix: what serves where the native kernel does not.
 
 The ``M + 2 M(M-1)/2 = M^2`` weights of a node fill an ``M x M`` matrix ``w`` exactly: ``a`` on the diagonal, ``b``
-(min) above it, ``c`` (max) below it. Since min(x, y) + max(x, y) = x + y, one feature a pair is enough,
+(min) above it, ``c`` (max) below it. Since min(x, y) + max(x, y) = x + y, one feature per pair is enough,
 
 .. math:: C(u) = \sum_j \Bigl(a_j + \sum_l c_{jl}\Bigr) u_j + \sum_{j<l} (b_{jl} - c_{jl}) \min(u_j, u_l),
 
@@ -15,11 +15,10 @@ of several tiles can run side by side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from choqolate.integral.tensor_cache import kept, workspace
 
@@ -46,62 +45,8 @@ class _Block(NamedTuple):
         return matrix[:, block.start - self.start : block.stop - self.start, block.start - self.start :]
 
 
-def blocked_integral(u: Tensor, w: Tensor) -> Tensor:
+def integrate(u: Tensor, w: Tensor) -> Tensor:
     """Values ``(B, N)`` of the integrals with weight matrices ``w (N, M, M)`` at ``u (B, M)``."""
-    values: Tensor = _BlockedIntegral.apply(u, w)
-    return values
-
-
-def blocked_softmax_integral(u: Tensor, theta: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Values ``(B, N)`` and interaction mass ``(N,)`` where ``w`` is the softmax of ``theta``, both ``(N, M, M)``.
-
-    The gradient goes to ``theta`` at once, in the form of Proposition 1 of the paper:
-    :math:`w_i \sum_b g_b (\phi_i(u_b) - C(u_b))`, which takes one pass over the weights instead of five.
-    """
-    values: Tensor
-    mass: Tensor
-    values, mass = _BlockedSoftmaxIntegral.apply(u, theta, w.detach())
-    return values, mass
-
-
-class _BlockedIntegral(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, u: Tensor, w: Tensor) -> Tensor:
-        ctx.save_for_backward(u, w)
-        return _integrate(u, w)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        u, w = ctx.saved_tensors
-        grad_u = _input_gradient(u, w, grad) if ctx.needs_input_grad[0] else None
-        grad_w = _weight_gradient(u, w, grad) if ctx.needs_input_grad[1] else None
-        return grad_u, grad_w
-
-
-class _BlockedSoftmaxIntegral(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, u: Tensor, theta: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        values, mass = _integrate(u, w), 1 - w.diagonal(dim1=1, dim2=2).sum(1)
-        ctx.save_for_backward(u, w, values, mass)
-        return values, mass
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor, g_mass: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        u, w, values, mass = ctx.saved_tensors
-        grad_u = _input_gradient(u, w, g) if ctx.needs_input_grad[0] else None
-        grad_theta = None
-        if ctx.needs_input_grad[1]:
-            # the integral is linear in w, so the mean of its gradient under w is its value; 1 - mass is linear too
-            mean = (g * values).sum(0) - g_mass * (1 - mass)
-            grad_theta = _weight_gradient(u, w, g, mean)
-            own = w.diagonal(dim1=1, dim2=2)
-            grad_theta.diagonal(dim1=1, dim2=2).addcmul_(own, g_mass[:, None], value=-1)
-        return grad_u, grad_theta, None
-
-
-def _integrate(u: Tensor, w: Tensor) -> Tensor:
     chunks = _chunks(u)
     features = _Features(chunks[0])
     linear = w.new_zeros(w.shape[:2])
@@ -117,7 +62,7 @@ def _integrate(u: Tensor, w: Tensor) -> Tensor:
     return _from_tiles(outs, len(u))
 
 
-def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None) -> Tensor:
+def weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None) -> Tensor:
     """Gradient ``(N, M, M)`` of the weights; with the mean ``(N,)`` of it, of the parameters whose softmax they are."""
     chunks, g_chunks = _chunks(u), _chunks(g)
     features = _Features(chunks[0])
@@ -149,7 +94,8 @@ def _weight_gradient(u: Tensor, w: Tensor, g: Tensor, mean: Tensor | None = None
     return grad
 
 
-def _input_gradient(u: Tensor, w: Tensor, g: Tensor) -> Tensor:
+def input_gradient(u: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    """Gradient ``(B, M)`` of the inputs, from that of the values ``g (B, N)``; a tie counts half for each member."""
     chunks, g_chunks = _chunks(u), _chunks(g)
     linear = w.new_zeros(w.shape[:2])
     grads = [torch.zeros_like(chunk) for chunk in chunks]

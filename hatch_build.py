@@ -1,0 +1,128 @@
+"""Compile the native kernel of the Choquet integral, if there is a C compiler.
+
+Hatch runs this when the package is built or installed. ``kernel.c`` is compiled once per precision and instruction set,
+and everything is linked into one library beside it. ``native_build.json`` records what was built, or why nothing was;
+``choqolate.show_config()`` shows it. A missing or failing compiler is not an error: the package works without.
+
+The library does not depend on the version of Python, so a wheel that holds it is tagged ``py3-none-<platform>``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path("src/choqolate/integral")
+LIBRARY, RECORD = "native_kernel.so", "native_build.json"
+FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fno-math-errno", "-Wno-psabi"]
+PRECISIONS = {"f32": [], "f64": ["-DDOUBLE"]}
+VARIANTS = {"baseline": []}
+if platform.machine().lower() in ("x86_64", "amd64"):
+    VARIANTS |= {
+        "avx2": ["-mavx2", "-mfma"],
+        "avx512": ["-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mfma"],
+    }
+
+
+class CustomBuildHook(BuildHookInterface):
+    """Build the library before the files of the package are collected."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        folder = Path(self.root) / FOLDER
+        record = build(folder)
+        (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+        build_data["artifacts"] += [str(FOLDER / name) for name in (LIBRARY, RECORD)]
+        if "library" in record:
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            self.app.display_info(f"native kernel: compiled with {record['compiler']}")
+        else:
+            self.app.display_warning(
+                f"native kernel: not built, {record['reason']}; PyTorch's operations serve instead"
+            )
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """Compile ``kernel.c`` of a folder into its library; return what to remember of it."""
+    (folder / LIBRARY).unlink(missing_ok=True)
+    if os.environ.get("CHOQOLATE_NATIVE", "1") == "0":
+        return {"reason": "CHOQOLATE_NATIVE=0 was set when the package was installed"}
+    if sys.platform not in ("linux", "darwin"):
+        return {"reason": f"it is not available for {sys.platform}"}
+    compiler = find_compiler()
+    if compiler is None:
+        return {"reason": "no C compiler was found when the package was installed"}
+    source = folder / "kernel.c"
+    failure = ""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        for openmp in (["-fopenmp"], []):  # some compilers come without it
+            try:
+                library = link(compiler, compile_all(compiler, source, Path(scratch), openmp), Path(scratch), openmp)
+            except subprocess.CalledProcessError as error:
+                failure = failure or (error.stderr.strip().splitlines() or ["no message"])[0]
+                continue
+            library.replace(folder / LIBRARY)
+            return {
+                "library": LIBRARY,
+                "compiler": version_of(compiler),
+                "openmp": bool(openmp),
+                "variants": list(VARIANTS),
+                "source": hashlib.sha256(source.read_bytes()).hexdigest(),
+            }
+    return {"reason": f"{shlex.join(compiler)} failed when the package was installed ({failure})"}
+
+
+def find_compiler() -> list[str] | None:
+    """The command of the C compiler: ``CC`` if set, else the first that is there."""
+    wanted = shlex.split(os.environ.get("CC", ""))
+    for command in [wanted] if wanted else [["cc"], ["gcc"], ["clang"]]:
+        if shutil.which(command[0]):
+            return command
+    return None
+
+
+def compile_all(compiler: list[str], source: Path, scratch: Path, openmp: list[str]) -> list[Path]:
+    """Object files of all precisions and instruction sets."""
+
+    def compile_one(precision: str, variant: str) -> Path:
+        out = scratch / f"{precision}_{variant}.o"
+        options = [*FLAGS, *openmp, *PRECISIONS[precision], *VARIANTS[variant], f"-DSUFFIX={precision}_{variant}"]
+        run([*compiler, *options, "-c", str(source), "-o", str(out)])
+        return out
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compile_one, *zip(*((p, v) for p in PRECISIONS for v in VARIANTS), strict=True)))
+
+
+def link(compiler: list[str], objects: list[Path], scratch: Path, openmp: list[str]) -> Path:
+    """One library of all object files."""
+    out = scratch / LIBRARY
+    run([*compiler, "-shared", *openmp, *map(str, objects), "-o", str(out)])
+    return out
+
+
+def version_of(compiler: list[str]) -> str:
+    """The compiler's own first line about itself."""
+    return run([*compiler, "--version"]).stdout.splitlines()[0]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command and hold its output."""
+    return subprocess.run(command, capture_output=True, text=True, check=True)

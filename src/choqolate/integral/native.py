@@ -1,0 +1,189 @@
+"""The native kernel: finding the library, checking it, calling it.
+
+The library is compiled from ``kernel.c`` when the package is installed. Without it, or with ``CHOQOLATE_NATIVE=0`` in
+the environment, :mod:`choqolate.integral.blocked` serves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from choqolate.integral.tensor_cache import workspace
+
+SWITCH = "CHOQOLATE_NATIVE"
+_HERE = Path(__file__).parent
+_SOURCE, _RECORD = _HERE / "kernel.c", _HERE / "native_build.json"
+_PRECISIONS = {torch.float32: "f32", torch.float64: "f64"}
+_VARIANTS = {"AVX2": "avx2", "AVX512": "avx512"}  # by what PyTorch says that the processor can do
+
+_pointer, _size, _int = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
+_ROWS, _SHAPE, _TEAM = [_pointer, _size, _size, _size], [_size] * 4, [_pointer, _int]
+_SIGNATURES = {
+    "workspace": [*_SHAPE, _int],
+    "values": [*_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_SHAPE, *_TEAM],
+    "input_gradient": [*_ROWS, _pointer, _int, _pointer, *_ROWS, _pointer, *_SHAPE, *_TEAM],
+    "weight_gradient": [
+        *_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_ROWS, _pointer, _pointer, *_SHAPE, *_TEAM,
+    ],
+}  # fmt: skip
+
+_paused = False
+
+
+@dataclass(frozen=True)
+class NativeStatus:
+    """Whether the native kernel is in use, and why or why not.
+
+    Attributes:
+        in_use: whether it computes integrals on the CPU.
+        reason: one sentence.
+        variant: the instructions it uses: ``"avx512"``, ``"avx2"`` or ``"baseline"``; empty if there is none.
+        openmp: whether it can use more than one thread.
+        runtimes: the OpenMP libraries in this process, where the system tells. More than one means that the kernel and
+            PyTorch do not share their threads.
+    """
+
+    in_use: bool
+    reason: str
+    variant: str = ""
+    openmp: bool = False
+    runtimes: tuple[str, ...] = ()
+
+
+class _Functions:
+    """The functions of the library for one precision."""
+
+    def __init__(self, library: ctypes.CDLL, suffix: str) -> None:
+        for name, types in _SIGNATURES.items():
+            function = getattr(library, f"choquet_{name}_{suffix}")
+            function.argtypes, function.restype = types, _size if name == "workspace" else None
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+@lru_cache(1)
+def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
+    if os.environ.get(SWITCH, "1") == "0":
+        return NativeStatus(False, f"{SWITCH}=0 is set in the environment"), {}
+    try:
+        record = json.loads(_RECORD.read_text("utf-8"))
+    except (OSError, ValueError):
+        return NativeStatus(False, "the package was installed without building it"), {}
+    if "library" not in record:
+        return NativeStatus(False, str(record.get("reason", "it was not built"))), {}
+    if record.get("source") != source_digest(_SOURCE):
+        return NativeStatus(False, "it was built from another version of kernel.c; install the package again"), {}
+    variant = _VARIANTS.get(torch.backends.cpu.get_cpu_capability(), "baseline")
+    variant = variant if variant in record["variants"] else "baseline"
+    try:
+        library = ctypes.CDLL(str(_HERE / record["library"]))
+        functions = {dtype: _Functions(library, f"{suffix}_{variant}") for dtype, suffix in _PRECISIONS.items()}
+    except (OSError, AttributeError) as error:
+        return NativeStatus(False, f"the library could not be loaded ({error})"), {}
+    reason = f"compiled with {record['compiler']}"
+    return NativeStatus(True, reason, variant, bool(record["openmp"]), _openmp_runtimes()), functions
+
+
+def source_digest(path: Path) -> str:
+    """SHA-256 of a source file, which ties a library to what it was built from."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _openmp_runtimes() -> tuple[str, ...]:
+    try:
+        mapped = Path("/proc/self/maps").read_text("utf-8").splitlines()
+    except OSError:
+        return ()
+    paths = {line.split(maxsplit=5)[5] for line in mapped if line.count("/")}
+    return tuple(sorted(path for path in paths if Path(path).name.startswith(("libgomp", "libomp", "libiomp"))))
+
+
+def native_status() -> NativeStatus:
+    """Whether the native kernel is in use in this process, and why."""
+    return _load()[0]
+
+
+@contextmanager
+def without_native() -> Iterator[None]:
+    """Compute with PyTorch's operations alone inside a ``with`` block: to compare the two."""
+    global _paused
+    before, _paused = _paused, True
+    try:
+        yield
+    finally:
+        _paused = before
+
+
+def serves(u: Tensor) -> bool:
+    """Whether the native kernel computes integrals of such inputs."""
+    return not _paused and u.dtype in _PRECISIONS and u.device.type == "cpu" and _load()[0].in_use
+
+
+def integrate(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Values ``(S, B, N)``; of a softmax also the mass of the pairs ``(S, N)`` and its scale ``(S, N, 2)``."""
+    shape = (*u.shape, weights.shape[1])
+    stacks, rows, _, nodes = shape
+    values = u.new_empty(stacks, rows, nodes)
+    mass, scale = u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
+    weights, threads = weights.contiguous(), torch.get_num_threads()
+    functions, space = _prepare(u, shape, threads)
+    functions.values(
+        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(),
+        *shape, space.data_ptr(), threads,
+    )  # fmt: skip
+    return values, mass, scale
+
+
+def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
+    """Gradient ``(S, B, M)`` of the inputs, from that of the values ``g (S, B, N)``."""
+    shape = (*u.shape, weights.shape[1])
+    grad = torch.empty(u.shape, dtype=u.dtype)
+    weights, scale, threads = weights.contiguous(), scale.contiguous(), torch.get_num_threads()
+    functions, space = _prepare(u, shape, threads)
+    functions.input_gradient(
+        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), g.data_ptr(), *g.stride(),
+        grad.data_ptr(), *shape, space.data_ptr(), threads,
+    )  # fmt: skip
+    return grad
+
+
+def weight_gradient(
+    u: Tensor,
+    weights: Tensor,
+    softmax: bool,
+    scale: Tensor,
+    values: Tensor,
+    mass: Tensor,
+    g: Tensor,
+    g_mass: Tensor | None,
+) -> Tensor:
+    """Gradient ``(S, N, M, M)`` of the weights, or of the parameters whose softmax they are."""
+    shape = (*u.shape, weights.shape[1])
+    grad = torch.empty(weights.shape, dtype=u.dtype)
+    weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
+    g_mass, threads = None if g_mass is None else g_mass.contiguous(), torch.get_num_threads()
+    functions, space = _prepare(u, shape, threads)
+    functions.weight_gradient(
+        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(),
+        g.data_ptr(), *g.stride(), None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *shape,
+        space.data_ptr(), threads,
+    )  # fmt: skip
+    return grad
+
+
+def _prepare(u: Tensor, shape: tuple[int, ...], threads: int) -> tuple[_Functions, Tensor]:
+    functions = _load()[1][u.dtype]
+    return functions, workspace(functions.workspace(*shape, threads), u)

@@ -1,0 +1,262 @@
+"""The pairwise integral as an operator of PyTorch: compiled, exported, transformed and differentiated like its own.
+
+``choqolate::integral`` and its two gradients are registered operators, each computed by the native kernel or by blocks
+of PyTorch operations. Graph capture (``torch.compile``, ``torch.export``) sees one node per integral.
+
+First derivatives come from the kernels. Derivatives of derivatives and forward-mode derivatives come from the formula,
+which takes memory for all pairs of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from choqolate.integral import blocked, native
+from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
+from choqolate.integral.precision import without_autocast
+
+_FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tensor, Tensor | None]:
+    """Values of pairwise integrals and, of a softmax, the mass of their pairs.
+
+    Args:
+        u: inputs ``(..., B, M)``; leading axes are separate stacks.
+        weights: weight matrices ``(..., N, M, M)`` or, with ``softmax``, the parameters whose softmax they are.
+        softmax: what ``weights`` are. Gradients go to the parameters directly, in the form of Proposition 1.
+
+    Returns:
+        Values ``(..., B, N)``, and the mass ``(..., N)`` or ``None``.
+
+    >>> values, mass = integrate_pairs(torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2, 2), softmax=True)
+    >>> values, mass  # all four weights are 0.25; 0.25 * 1 + 0.25 * min + 0.25 * max
+    (tensor([[0.5000]]), tensor([0.5000]))
+    """
+    if u.dtype in _HALF:  # numbers of a few digits do not sum up
+        values, mass = integrate_pairs(u.float(), weights.float(), softmax=softmax)
+        return values.to(u.dtype), None if mass is None else mass.to(u.dtype)
+    capturing = torch.compiler.is_compiling()
+    if u.shape[-1] <= _FORMULA_UP_TO and (capturing or not native.serves(u)):
+        return _by_formula(u, weights, softmax)
+    integral = torch.ops.choqolate.integral if capturing else _Integral.apply
+    stacks = weights.shape[:-3]
+    if not stacks:
+        values, mass, _ = integral(u[None], weights[None], softmax)
+        return values[0], mass[0] if softmax else None
+    last = len(stacks) - 1
+    values, mass, _ = integral(u.flatten(0, last), weights.flatten(0, last), softmax)
+    return values.unflatten(0, stacks), mass.unflatten(0, stacks) if softmax else None
+
+
+def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor | None]:
+    if not softmax:
+        return pairwise_values(u, weights), None
+    w = softmax_weights(weights)
+    return pairwise_values(u, w), pair_mass(w)
+
+
+# ---------------------------------------------------------------- operators
+
+
+@torch.library.custom_op("choqolate::integral", mutates_args=())
+def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Values ``(S, B, N)``, mass of the pairs ``(S, N)``, and the scale ``(S, N, 2)``: maximum and 1 / sum."""
+    if native.serves(u):
+        return native.integrate(u, weights, softmax)
+    mass, scale = u.new_empty(len(u), 0), u.new_empty(len(u), 0, 2)
+    with without_autocast(u):
+        if softmax:
+            largest = weights.amax((-1, -2))
+            w = (weights - largest[..., None, None]).exp_()
+            factor = 1 / w.sum((-1, -2))
+            w *= factor[..., None, None]
+            weights, mass, scale = w, pair_mass(w), torch.stack([largest, factor], -1)
+        values = torch.stack([blocked.integrate(*pair) for pair in zip(u, weights, strict=True)])
+    return values, mass, scale
+
+
+@torch.library.custom_op("choqolate::integral_input_gradient", mutates_args=())
+def _input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
+    """Gradient ``(S, B, M)`` of the inputs."""
+    if native.serves(u):
+        return native.input_gradient(u, weights, softmax, scale, g)
+    with without_autocast(u):
+        w = _rescaled(weights, scale) if softmax else weights
+        return torch.stack([blocked.input_gradient(*parts) for parts in zip(u, w, g, strict=True)])
+
+
+@torch.library.custom_op("choqolate::integral_weight_gradient", mutates_args=())
+def _weight_gradient(
+    u: Tensor,
+    weights: Tensor,
+    softmax: bool,
+    scale: Tensor,
+    values: Tensor,
+    mass: Tensor,
+    g: Tensor,
+    g_mass: Tensor | None,
+) -> Tensor:
+    """Gradient ``(S, N, M, M)`` of the weights, or of the parameters whose softmax they are."""
+    if native.serves(u):
+        return native.weight_gradient(u, weights, softmax, scale, values, mass, g, g_mass)
+    with without_autocast(u):
+        if not softmax:
+            return torch.stack([blocked.weight_gradient(*parts) for parts in zip(u, weights, g, strict=True)])
+        w = _rescaled(weights, scale)
+        # the integral is linear in w, so the mean of its gradient under w is its value; 1 - mass is linear too
+        mean = (g * values).sum(1)
+        if g_mass is not None:
+            mean -= g_mass * (1 - mass)
+        grad = torch.stack([blocked.weight_gradient(*parts) for parts in zip(u, w, g, mean, strict=True)])
+        if g_mass is not None:
+            own = w.diagonal(dim1=-2, dim2=-1)
+            grad.diagonal(dim1=-2, dim2=-1).addcmul_(own, g_mass[..., None], value=-1)
+        return grad
+
+
+def _rescaled(theta: Tensor, scale: Tensor) -> Tensor:
+    """The softmax again, from its scale."""
+    largest, factor = scale.unbind(-1)
+    return (theta - largest[..., None, None]).exp_().mul_(factor[..., None, None])
+
+
+@_integral.register_fake
+def _(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+    stacks, nodes = u.shape[0], weights.shape[1]
+    values = u.new_empty(stacks, u.shape[1], nodes)
+    return values, u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
+
+
+@_input_gradient.register_fake
+def _(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
+    return u.new_empty(u.shape)
+
+
+@_weight_gradient.register_fake
+def _(u: Tensor, weights: Tensor, *others: object) -> Tensor:
+    return u.new_empty(weights.shape)
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+def _setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, bool], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    u, weights, ctx.softmax = inputs
+    ctx.mark_non_differentiable(output[2])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(u, weights, *output)
+    ctx.save_for_forward(u, weights)
+
+
+def _backward(
+    ctx: Any, g: Tensor | None, g_mass: Tensor | None, _: object
+) -> tuple[Tensor | None, Tensor | None, None]:
+    u, weights, values, mass, scale = ctx.saved_tensors
+    if g is None and g_mass is None:
+        return None, None, None
+    g = torch.zeros_like(values) if g is None else g
+    g_mass = g_mass if ctx.softmax else None
+    if torch.is_grad_enabled():  # the derivative will be differentiated
+        gradients = _formula_gradients(u, weights, ctx.softmax, g, g_mass)
+        return gradients[0], gradients[1], None
+    for_u, for_weights, _ = ctx.needs_input_grad
+    grad_u = grad_weights = None
+    if for_u:
+        grad_u = _input_gradient(u, weights, ctx.softmax, scale, g)
+    if for_weights:
+        grad_weights = _weight_gradient(u, weights, ctx.softmax, scale, values, mass, g, g_mass)
+    return grad_u, grad_weights, None
+
+
+def _formula_gradients(
+    u: Tensor, weights: Tensor, softmax: bool, g: Tensor, g_mass: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    def outputs(u: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+        values, mass = _by_formula(u, weights, softmax)
+        return (values,) if g_mass is None or mass is None else (values, mass)
+
+    _, pullback = torch.func.vjp(outputs, u, weights)
+    gradients: tuple[Tensor, Tensor] = pullback((g,) if g_mass is None else (g, g_mass))
+    return gradients
+
+
+class _Integral(torch.autograd.Function):
+    """The operator outside of graph capture, where it also composes with the transforms of ``torch.func``."""
+
+    @staticmethod
+    def forward(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+        result: tuple[Tensor, Tensor, Tensor] = torch.ops.choqolate.integral(u, weights, softmax)
+        return result
+
+    setup_context = staticmethod(_setup_context)
+    backward = staticmethod(_backward)
+
+    @staticmethod
+    def jvp(ctx: Any, du: Tensor | None, dweights: Tensor | None, _: object) -> tuple[Tensor, Tensor | None, None]:
+        u, weights = ctx.saved_tensors
+        w = softmax_weights(weights) if ctx.softmax else weights
+        tangent = pairwise_tangent(u, w, torch.zeros_like(u) if du is None else du)
+        if dweights is None:
+            return tangent, torch.zeros_like(w[..., 0, 0]) if ctx.softmax else u.new_zeros(len(u), 0), None
+        dw = w * (dweights - (w * dweights).sum((-1, -2), keepdim=True)) if ctx.softmax else dweights
+        mass = -dw.diagonal(dim1=-2, dim2=-1).sum(-1) if ctx.softmax else u.new_zeros(len(u), 0)
+        return tangent + pairwise_values(u, dw), mass, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], u: Tensor, weights: Tensor, softmax: bool) -> Any:
+        return _vmap(_Integral.apply, info.batch_size, in_dims, u, weights, softmax)
+
+
+def _vmap(
+    integral: Callable[..., Any], size: int, in_dims: tuple[int | None, ...], u: Tensor, weights: Tensor, softmax: bool
+) -> Any:
+    """More rows where only the inputs are mapped, more nodes where only the weights are, else more stacks."""
+    of_u, of_weights, _ = in_dims
+    if of_weights is None:
+        assert of_u is not None
+        many = u.movedim(of_u, 1)  # (S, V, B, M)
+        values, mass, scale = integral(many.flatten(1, 2), weights, softmax)
+        return (values.unflatten(1, many.shape[1:3]), mass, scale), (1, None, None)
+    if of_u is None:
+        many = weights.movedim(of_weights, 1)  # (S, V, N, M, M)
+        values, mass, scale = integral(u, many.flatten(1, 2), softmax)
+        width = many.shape[2] * softmax
+        parts = (
+            values.unflatten(2, many.shape[1:3]),
+            mass.unflatten(1, (size, width)),
+            scale.unflatten(1, (size, width)),
+        )
+        return parts, (2, 1, 1)
+    many, many_weights = u.movedim(of_u, 0), weights.movedim(of_weights, 0)
+    outputs = integral(many.flatten(0, 1), many_weights.flatten(0, 1), softmax)
+    return tuple(x.unflatten(0, many.shape[:2]) for x in outputs), (0, 0, 0)
+
+
+_integral.register_autograd(_backward, setup_context=_setup_context)
+
+
+@_integral.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+    return _vmap(torch.ops.choqolate.integral, info.batch_size, in_dims, *args)
+
+
+def _one_by_one(operator: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
+    """A vmap rule for gradients: these are mapped by ``torch.autograd.grad(..., is_grads_batched=True)`` alone."""
+
+    def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+        def part(index: int) -> list[Any]:
+            return [x if dim is None else x.select(dim, index) for x, dim in zip(args, in_dims, strict=True)]
+
+        return torch.stack([operator(*part(index)) for index in range(info.batch_size)]), 0
+
+    return rule
+
+
+_input_gradient.register_vmap(_one_by_one(_input_gradient))
+_weight_gradient.register_vmap(_one_by_one(_weight_gradient))
