@@ -56,8 +56,8 @@ def build_model(network: FittedNetwork, temperature: float) -> onnx.ModelProto:
         ChoqolateError: if the weights take more than the 2 GiB that an ONNX file can hold.
     """
     graph = _Graph()
-    flaw = _flaws(graph)
-    inputs = _scaled_inputs(graph, network)
+    finite, flaw = _checked_scores(graph)
+    inputs = _scaled_inputs(graph, network, finite)
     graph.part = "nodes"
     values = _node_values(graph, network.nodes, inputs)
     graph.part = "classes"
@@ -117,24 +117,34 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(array, whole_name))
         return whole_name
 
+    def cut(self, values: str, start: int, end: int, *, axis: int) -> str:
+        """Take what lies from start to end along an axis."""
+        places = {"start": start, "end": end, "axis": axis}
+        return self.add("Slice", values, *(self.constant(name, [place]) for name, place in places.items()))
+
     def clip(self, values: str) -> str:
         """Clip to [0, 1]."""
         return self.add("Clip", values, self.constant("zero", np.float64(0)), self.constant("one", np.float64(1)))
 
 
-def _flaws(graph: _Graph) -> str:
-    """For each row 0, or NaN if one of its scores is not finite: ``(B, 1)``, to be added to all results."""
+def _checked_scores(graph: _Graph) -> tuple[str, str]:
+    """The scores with zeros for those that are not finite, and what to add to all results of a row.
+
+    The latter is ``(B, 1)``: NaN where a score is not finite, else 0. It goes around the operators, because what they
+    make of NaN differs, and sorting may fail.
+    """
     bad = graph.add("Or", graph.add("IsNaN", INPUT), graph.add("IsInf", INPUT))
     nan, zero = graph.constant("nan", np.float64(np.nan)), graph.constant("zero", np.float64(0))
-    return graph.add("ReduceSum", graph.add("Where", bad, nan, zero), graph.constant("axis", [1]), keepdims=1)
+    finite = graph.add("Where", bad, zero, graph.add("Cast", INPUT, to=onnx.TensorProto.DOUBLE))
+    flaws = graph.add("Where", bad, nan, zero)
+    return finite, graph.add("ReduceSum", flaws, graph.constant("axis", [1]), keepdims=1)
 
 
-def _scaled_inputs(graph: _Graph, network: FittedNetwork) -> str:
+def _scaled_inputs(graph: _Graph, network: FittedNetwork, scores: str) -> str:
     """The inputs of the first layer, as :class:`MinMax` and :meth:`FittedNetwork.as_inputs` make them."""
     low, extent = network.scaling.low, network.scaling.high - network.scaling.low
     varying = extent > 0
-    z = graph.add("Cast", INPUT, to=onnx.TensorProto.DOUBLE)
-    z = graph.add("Sub", z, graph.constant("low", low))
+    z = graph.add("Sub", scores, graph.constant("low", low))
     z = graph.clip(graph.add("Div", z, graph.constant("extent", np.where(varying, extent, 1.0))))
     if not varying.all():
         z = graph.add("Where", graph.constant("varying", varying), z, graph.constant("zero", np.float64(0)))
@@ -211,9 +221,10 @@ def _factored_integral(graph: _Graph, capacity: FactoredCapacity, u: str) -> str
     on_linear, on_min, on_max = capacity.m.split([1, rank, rank], dim=1)
     linear = on_linear * capacity.a + (on_max[:, :, None] * (capacity.p + capacity.q)).sum(1)
     mixture = torch.block_diag(*(on_min - on_max)).T  # (N R, N): each term belongs to one node
+    # a row of zeros below the others: sorting no rows at all crashes ONNX Runtime, at least from 1.17 to 1.22
+    u = graph.add("Pad", u, graph.constant("pads", [0, 0, 1, 0]))
     values, order = graph.add_two("TopK", u, graph.constant("all", [n_inputs]), axis=1)
-    rest = [graph.constant(name, [at]) for name, at in (("start", 1), ("end", n_inputs), ("axis", 1))]
-    following = graph.add("Pad", graph.add("Slice", values, *rest), graph.constant("pads", [0, 0, 0, 1]))
+    following = graph.add("Pad", graph.cut(values, 1, n_inputs, axis=1), graph.constant("pads", [0, 0, 0, 1]))
     gaps = graph.add("Unsqueeze", graph.add("Sub", values, following), graph.constant("axis", [1]))
     total = graph.add("Unsqueeze", _weighted_means(graph, linear, u), graph.constant("axis", [1]))
     step = max(1, _FEATURES // (2 * n_inputs))
@@ -222,6 +233,6 @@ def _factored_integral(graph: _Graph, capacity: FactoredCapacity, u: str) -> str
         factors = graph.constant("factors", torch.cat([p[terms], q[terms]]).T)
         sums = graph.add("CumSum", graph.add("Gather", factors, order, axis=0), graph.constant("axis", np.int64(1)))
         product = graph.add("Mul", *graph.add_two("Split", sums, axis=2))
-        minima = graph.add("MatMul", gaps, product)  # (B, 1, terms)
+        minima = graph.add("MatMul", gaps, product)  # (B + 1, 1, terms)
         total = graph.add("Add", total, graph.add("MatMul", minima, graph.constant("mixture", mixture[terms])))
-    return graph.add("Squeeze", total, graph.constant("axis", [1]))
+    return graph.cut(graph.add("Squeeze", total, graph.constant("axis", [1])), 0, -1, axis=0)
