@@ -63,9 +63,9 @@ def test_public_names_are_these():
 @pytest.mark.parametrize(
     ("statement", "not_loaded"),
     [
-        ("import choqolate", ["torch", "sklearn", "pandas", "transformers", "matplotlib"]),
+        ("import choqolate", ["torch", "sklearn", "pandas", "transformers", "matplotlib", "onnx"]),
         ("import choqolate.cli", ["torch", "sklearn", "pandas", "scipy", "numpy"]),
-        ("import choqolate; choqolate.ChoqolateClassifier", ["matplotlib", "transformers", "rich"]),
+        ("import choqolate; choqolate.ChoqolateClassifier", ["matplotlib", "transformers", "rich", "onnx"]),
     ],
 )
 def test_heavy_packages_are_loaded_where_they_are_used(statement, not_loaded):

@@ -78,6 +78,15 @@ def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     plt.close("all")
 
 
+def test_the_python_code_of_the_page_on_deployment_runs(newcomer):
+    bird_table(None, n_rows=150).save("scores.parquet")
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "deployment.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    space: dict[str, object] = {}
+    exec(compile("\n".join(blocks), "deployment.md", "exec"), space)
+    assert (space["predicted"] == space["model"].predict(space["table"])).all()
+
+
 def test_the_code_and_the_commands_of_the_birds_page_run(newcomer, monkeypatch, capsys):
     from choqolate.cli import main
     from choqolate.datasets.birds import render_birds

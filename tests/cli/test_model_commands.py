@@ -1,4 +1,4 @@
-"""The commands fit, eval and remove. Most run in this process; those that are about a process start one."""
+"""The commands fit, eval, remove, apply and export; most run in this process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import sys
 
 import numpy as np
+import onnxruntime
 import pytest
 import typer
 from rich.cells import cell_len
@@ -227,6 +228,29 @@ def test_who_removed_concepts_and_why_is_kept(place, run):
     assert note.time is not None
 
 
+def test_export_writes_the_edited_model_and_says_what_it_takes_and_gives(place, run):
+    run("remove", "model", "sea", "-o", "corrected", "--recalibrate", "birds.parquet")
+    code, said, err = run("export", "corrected", "-o", "exported/model.onnx")
+    assert (code, err) == (0, "")
+    assert "edited: removed 'sea' (rescale); recalibrated on 100 rows\n" in said
+    columns = {"scores": 6, "node_values": 3, "class_scores": 2, "probabilities": 2}
+    shapes = re.findall(r"^(?:in|out)put +(\w+) +float32 +\[batch, (\d+)\]", said, re.MULTILINE)
+    assert {name: int(size) for name, size in shapes} == columns
+    assert "The ONNX model is in exported/model.onnx (" in said
+    session = onnxruntime.InferenceSession(place / "exported" / "model.onnx", providers=["CPUExecutionProvider"])
+    X = bird_scores(150)[0].astype(np.float32)
+    (got,) = session.run(["probabilities"], {"scores": X.to_numpy()})
+    np.testing.assert_allclose(got, cq.load("corrected").predict_proba(X), atol=1e-6)
+
+
+def test_export_without_the_package_says_how_to_install_it(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    code, said, error = run("export", "model", "-o", "missing.onnx")
+    assert (code, said) == (2, "")
+    assert "Install it with pip install 'choqolate[onnx]'." in error
+    assert error.count("\n") == 1
+
+
 def test_recalibration_uses_the_training_rows(run):
     code, said, _ = run("remove", "model", "sea", "-o", "shifted", "--recalibrate", "birds.parquet")
     assert code == 0
@@ -262,6 +286,9 @@ def test_recalibration_uses_the_training_rows(run):
         ("remove model sea -o new --nodes 7", "Expected indices of nodes from 0 to 2"),
         ("remove model --from nothing.txt -o new", "nothing.txt cannot be read"),
         ("remove model sea -o birds.parquet", "birds.parquet is a file"),
+        ("export model -o new", "Expected a file that ends in .onnx, got new. Choose another name."),
+        ("export model -o birds.parquet/new.onnx", "birds.parquet is a file: choose another path"),
+        ("export nothing -o new.onnx", "expected a model folder with config.json at nothing"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(run, arguments, message):
@@ -274,7 +301,14 @@ def test_mistakes_are_one_line_and_exit_code_2(run, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", ["fit birds.parquet", "eval model", "remove model sea", "fit birds.parquet -o n --interactions odd"]
+    "arguments",
+    [
+        "fit birds.parquet",
+        "eval model",
+        "remove model sea",
+        "export model",
+        "fit birds.parquet -o n --interactions odd",
+    ],
 )
 def test_mistakes_of_usage_are_exit_code_2(run, arguments):
     code, said, error = run(*arguments.split())
@@ -330,7 +364,7 @@ def test_output_that_the_terminal_cannot_spell_stops_nothing(place, monkeypatch)
     assert "\\U0001f3c4" in terminal.read()
 
 
-@pytest.mark.parametrize("command", ["fit", "eval", "remove", "apply"])
+@pytest.mark.parametrize("command", ["fit", "eval", "remove", "apply", "export"])
 def test_every_command_has_an_example(run, command):
     code, said, _ = run(command, "--help")
     assert code == 0

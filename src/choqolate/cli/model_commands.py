@@ -1,4 +1,4 @@
-"""Commands around a model: demo, fit, eval, remove, apply."""
+"""Commands around a model: demo, fit, eval, remove, apply, export."""
 
 from __future__ import annotations
 
@@ -292,6 +292,30 @@ def apply(
     tables = _load_tables(recalibrate, scores)
     edited = trained.apply_edits(edits, recalibrate=_training_rows(trained, tables, recalibrate))
     _show_and_save(trained, edited, output, scores, tables)
+
+
+@app.command()
+def export(
+    model: ModelFolder,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, .onnx.", show_default=False)
+    ],
+) -> None:
+    r"""Export a model, with its edits, to an ONNX file that runs without choqolate.
+
+    The file takes raw concept scores; scaling is inside. This command needs pip install 'choqolate\[onnx]'.
+
+    Example: [bold]choqolate export model -o model.onnx[/]
+    """
+    from choqolate.cli import show_model as show
+    from choqolate.cli.terminal import open_console
+    from choqolate.estimators.model_folder import load
+    from choqolate.estimators.onnx_file import check_onnx_target
+
+    check_onnx_target(output)
+    classifier = load(model)
+    classifier.export_onnx(output)
+    show.show_export(open_console(), classifier, output)
 
 
 def _load_tables(*paths: Path | None) -> dict[Path, ConceptScores]:

@@ -115,6 +115,19 @@ def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
     console.print("", table)
 
 
+def show_export(console: Console, model: ChoqolateClassifier, file: Path) -> None:
+    """What an exported model takes and gives, which edits are in it, where it is and how large."""
+    from choqolate.network.onnx_graph import INPUT, columns
+
+    show_edits(console, model)
+    table = plain_table("", "name", "type", "shape", left=4)
+    for name, size in columns(model.network_).items():
+        table.add_row("input" if name == INPUT else "output", name, "float32", Text(f"[batch, {size}]"))
+    console.print(table)
+    size = file.stat().st_size
+    console.print(Text(f"\nThe ONNX model is in {printable_name(file)} ({size / 1000:,.1f} kB)."), soft_wrap=True)
+
+
 def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal) -> None:
     """What every node lost."""
     if removal.concepts:

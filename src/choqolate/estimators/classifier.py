@@ -373,6 +373,12 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
 
         save(self, path)
 
+    def export_onnx(self, path: str | PathLike[str]) -> None:
+        """Write the model to an ONNX file, see :func:`choqolate.estimators.onnx_file.export_onnx`."""
+        from choqolate.estimators.onnx_file import export_onnx
+
+        export_onnx(self, path)
+
     # ------------------------------------------------------------------ parameters and fitted attributes
 
     def _check_parameters(self) -> None:

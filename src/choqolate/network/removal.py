@@ -76,13 +76,18 @@ class Nodes:
 
     def views(self, u: Tensor) -> Iterator[tuple[Tensor, Capacity, Tensor]]:
         """Nodes that see the same inputs frozen: their indices, their capacities, and the inputs as they see them."""
+        for nodes, capacity, frozen in self.groups():
+            yield nodes, capacity, torch.where(frozen, self.means, u) if frozen.any() else u
+
+    def groups(self) -> Iterator[tuple[Tensor, Capacity, Tensor]]:
+        """Nodes that see the same inputs frozen: their indices, their capacities, and the mask ``(M,)`` of these."""
         if not self.frozen.any():
-            yield torch.arange(self.capacity.shape[0]), self.capacity, u
+            yield torch.arange(self.capacity.shape[0]), self.capacity, self.frozen[0]
             return
         patterns, member_of = self.frozen.unique(dim=0, return_inverse=True)
         for index, pattern in enumerate(patterns):
             nodes = torch.nonzero(member_of == index)[:, 0]
-            yield nodes, self.capacity.select(nodes), torch.where(pattern, self.means, u)
+            yield nodes, self.capacity.select(nodes), pattern
 
 
 def values_without_each(nodes: Nodes, u: Tensor, groups: Sequence[Sequence[int]], mode: str) -> Tensor:
