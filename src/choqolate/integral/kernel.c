@@ -62,10 +62,10 @@ typedef int32_t bits;
 #define NODES 8             /* integrals per tile: as many running sums as it takes to keep the multipliers busy */
 #define CHUNK 8             /* vectors of rows that use a panel of weights before the next is fetched */
 #define PANEL 4096          /* weights of a panel: half of the first-level cache */
-#define GROUP (1 << 20)     /* weights prepared at a time */
+#define GROUP (1 << 19)     /* weights prepared at a time */
 #define GRADIENT_ROWS 512   /* rows of the batch that a gradient sums at a time */
 #define BLOCK 16            /* columns at a time where a matrix is read both ways */
-#define PARALLEL_FROM 300e3 /* multiplications that are worth waking other threads for */
+#define PARALLEL_FROM 2e6 /* multiplications that are worth waking other threads for */
 
 #define JOIN(a, b) a##_##b
 #define NAMED(name, suffix) JOIN(name, suffix)
@@ -81,17 +81,6 @@ typedef struct {
     const real *data;
     index stack, row, column; /* steps */
 } strided;
-
-typedef struct {
-    index stacks, rows, inputs, nodes;
-} shape;
-
-/* What the weights come from: themselves, or parameters of which they are the softmax. */
-typedef struct {
-    const real *data;
-    real *scale; /* (nodes, 2): the maximum of a node's parameters, and one over the sum of exp(theta - maximum) */
-    int softmax;
-} source;
 
 /* ---------------------------------------------------------------- small things */
 
@@ -133,6 +122,15 @@ INLINE vec maximum(vec a, vec b) { return choose(a > b, a, b); }
 INLINE real sum_lanes(vec x) {
     real total = 0;
     for (int i = 0; i < LANES; i++) total += x[i];
+    return total;
+}
+
+INLINE real sum_of(const real *x, index count) {
+    vec sum = {0};
+    index i = 0;
+    for (; i + LANES <= count; i += LANES) sum += *(const loose *)(x + i);
+    real total = sum_lanes(sum);
+    for (; i < count; i++) total += x[i];
     return total;
 }
 
@@ -190,24 +188,24 @@ INLINE void sum_each(vec *x, real *out) {
 INLINE index row_of_pairs(index j, index inputs) { return j * inputs - j * (j - 1) / 2; }
 INLINE index pairs_of(index inputs) { return inputs * (inputs + 1) / 2; }
 
-/* exp(theta - largest), times a factor, and the sum of it. */
-static double exponentials(const real *theta, real largest, real factor, index count, real *out) {
+/* exp(theta - largest), and the sum of it. */
+static double exponentials(const real *theta, real largest, index count, real *out) {
     double total = 0;
     for (index start = 0; start < count; start += 64 * LANES) {
         index stop = smaller(start + 64 * LANES, count), i = start;
         vec sum = {0};
         for (; i + LANES <= stop; i += LANES) {
-            vec value = exponential(*(const loose *)(theta + i) - largest) * factor;
+            vec value = exponential(*(const loose *)(theta + i) - largest);
             *(loose *)(out + i) = value;
             sum += value;
         }
+        total += sum_lanes(sum);
         if (i < stop) {
             vec last = (vec){0} + largest;
             for (index k = i; k < stop; k++) last[k - i] = theta[k];
-            last = exponential(last - largest) * factor;
+            last = exponential(last - largest);
             for (index k = i; k < stop; k++) out[k] = last[k - i], total += last[k - i];
         }
-        total += sum_lanes(sum);
     }
     return total;
 }
@@ -222,42 +220,40 @@ static real largest_of(const real *x, index count) {
     return found;
 }
 
-/* The weight matrix of a node, in space if it has to be computed. */
-static const real *node_weights(const source *from, index node, index inputs, real *space) {
-    const real *theta = from->data + node * inputs * inputs;
-    if (!from->softmax) return theta;
-    exponentials(theta, from->scale[2 * node], from->scale[2 * node + 1], inputs * inputs, space);
-    return space;
-}
-
-/* The softmax of a node's parameters; remembers its scale and returns the mass of all pairs. */
-static real normalise(const source *from, index node, index inputs, real *space) {
-    const real *theta = from->data + node * inputs * inputs;
-    real largest = largest_of(theta, inputs * inputs);
-    double singles = 0, total = exponentials(theta, largest, 1, inputs * inputs, space);
-    real factor = (real)(1 / total);
-    for (index j = 0; j < inputs; j++) singles += space[j * (inputs + 1)];
-    from->scale[2 * node] = largest;
-    from->scale[2 * node + 1] = factor;
+/* The softmax of a node's parameters, before it is divided by its sum; remembers its scale and returns the mass of all
+ * pairs. */
+static real normalise(const real *theta, index inputs, real *scale, real *out) {
+    double singles = 0, total;
+    scale[0] = largest_of(theta, inputs * inputs);
+    total = exponentials(theta, scale[0], inputs * inputs, out);
+    scale[1] = (real)(1 / total);
+    for (index j = 0; j < inputs; j++) singles += out[j * (inputs + 1)];
     return (real)((total - singles) / total);
 }
 
-/* Coefficients of all pairs of a node, times a factor: b - c, on the diagonal the linear coefficient; every step-th
- * place of out. */
-static void moebius(const real *w, real factor, index inputs, real *linear, real *out, index step) {
-    for (index j = 0; j < inputs; j++) linear[j] = w[j * (inputs + 1)];
-    for (index first = 0; first < inputs; first += BLOCK)
-        for (index l = first + 1; l < inputs; l++) {
-            real total = 0;
-            for (index j = first; j < smaller(first + BLOCK, l); j++) {
-                real c = w[l * inputs + j];
-                out[(row_of_pairs(j, inputs) + l - j) * step] = factor * (w[j * inputs + l] - c);
-                linear[j] += c;
-                total += c;
+/* The coefficients of the pairs (j, l >= j) of a tile's nodes, for some j: b - c, and the linear ones at l = j.
+ *
+ * w holds the nodes' matrices one after the other, factors what they have to be multiplied by. The matrices are read
+ * along rows and columns, so this goes by square blocks that stay in the first-level cache. */
+static void prepare_block(const real *w, const real *factors, index first, index inputs, index width, real *out) {
+    index last = smaller(first + BLOCK, inputs), matrix = inputs * inputs;
+    real linear[NODES][BLOCK];
+    for (index n = 0; n < width; n++)
+        for (index j = first; j < last; j++) linear[n][j - first] = sum_of(w + n * matrix + j * inputs, j + 1);
+    for (index block = first; block < inputs; block += BLOCK)
+        for (index n = 0; n < width; n++)
+            for (index j = first; j < last; j++) {
+                const real *b = w + n * matrix + j * inputs, *c = w + n * matrix + j;
+                real *pairs = out + (row_of_pairs(j, inputs) - j) * width + n, sum = 0;
+                for (index l = larger(block, j + 1); l < smaller(block + BLOCK, inputs); l++) {
+                    pairs[l * width] = factors[2 * n] * (b[l] - c[l * inputs]);
+                    sum += c[l * inputs];
+                }
+                linear[n][j - first] += sum;
             }
-            linear[l] += total;
-        }
-    for (index j = 0; j < inputs; j++) out[row_of_pairs(j, inputs) * step] = factor * linear[j];
+    for (index j = first; j < last; j++)
+        for (index n = 0; n < width; n++)
+            out[row_of_pairs(j, inputs) * width + n] = factors[2 * n] * linear[n][j - first];
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -326,191 +322,219 @@ INLINE void share_gradient(vec *grad, const real *weights, const vec *u, const v
     default: call(8); break;               \
     }
 
-/* ---------------------------------------------------------------- the plan: who works on what, in which memory */
+/* ---------------------------------------------------------------- who works on what, in which memory */
 
 typedef struct {
-    shape size;
-    index tiles, group;  /* tiles of nodes, and how many are prepared at a time */
-    index tile_space;    /* numbers of the prepared weights, or of the slopes, of a tile */
-    index shared, own;   /* numbers that the threads of a team share, and that each has for itself */
-    int teams, threads;  /* stacks side by side, and the threads that each gets */
-} plan;
+    index stacks, rows, inputs, nodes;
+    strided u, g;                       /* inputs, and the gradient of the values */
+    const real *theta;                  /* the weights or, with softmax, the parameters */
+    int softmax;
+    real *scale;                        /* (S, N, 2): maximum of a node's parameters, 1 / sum of exp(theta - maximum) */
+    real *new_values, *new_mass;        /* to compute */
+    const real *values, *mass, *g_mass; /* computed before; the gradient of the mass may be missing */
+    real *grad;                         /* to compute */
 
-static plan make_plan(index stacks, index rows, index inputs, index nodes, int threads) {
-    plan p = {.size = {stacks, rows, inputs, nodes}};
-    double work = 0.5 * (double)rows * (double)inputs * (double)inputs * (double)nodes;
-    if (work * (double)stacks < PARALLEL_FROM) threads = 1;
+    index tiles, group; /* tiles of nodes, and how many are worked on at a time */
+    index pairs_space;  /* numbers of the prepared weights, or of the slopes, of a tile */
+    index matrix_space; /* numbers of the weight matrices of a tile */
+    index shared, own;  /* numbers that the threads of a team share, and that each has for itself */
+    int teams, threads; /* stacks side by side, and the threads of each team */
+} job;
+
+/* A part of a job: a stack, and the tiles first to last of its nodes. */
+typedef struct {
+    const job *job;
+    index stack, first, last;
+    real *shared;
+} part;
+
+static job make_job(index stacks, index rows, index inputs, index nodes, int threads) {
+    job p = {.stacks = stacks, .rows = rows, .inputs = inputs, .nodes = nodes};
+    double work = 0.5 * (double)stacks * (double)rows * (double)inputs * (double)inputs * (double)nodes;
+    if (work < PARALLEL_FROM) threads = 1;
     p.teams = stacks >= threads ? threads : 1;
     p.threads = p.teams > 1 ? 1 : threads;
     p.tiles = parts_of(nodes, NODES);
-    p.tile_space = round_up(pairs_of(inputs) * NODES);
-    p.group = smaller(larger(GROUP / larger(p.tile_space, 1), 1), larger(p.tiles, 1));
-    index batch = round_up(GRADIENT_ROWS) + 16;
-    p.shared = p.group * (p.tile_space + batch * NODES) + round_up(inputs * batch);
-    index chunk = CHUNK * LANES * (2 * inputs + NODES);
-    p.own = round_up(larger(chunk, inputs * inputs + inputs));
+    p.pairs_space = round_up(pairs_of(inputs) * NODES);
+    p.matrix_space = round_up(inputs * inputs * NODES);
+    p.group = smaller(larger(GROUP / larger(p.pairs_space, 1), 1), larger(p.tiles, 1));
+    p.shared = p.group * (p.pairs_space + larger(p.matrix_space, (GRADIENT_ROWS + 2) * NODES)) +
+               round_up(inputs * GRADIENT_ROWS);
+    p.own = round_up(CHUNK * LANES * (2 * inputs + NODES));
     return p;
 }
 
-INLINE index width_of(const plan *p, index tile) { return smaller(NODES, p->size.nodes - tile * NODES); }
-INLINE index nodes_before(const plan *p, index tile) { return smaller(tile * NODES, p->size.nodes); }
-
-/* Numbers of workspace that any of the functions below needs. */
+/* Numbers of workspace that any of the functions needs. */
 index EXPORT(choquet_workspace)(index stacks, index rows, index inputs, index nodes, int threads) {
-    plan p = make_plan(stacks, rows, inputs, nodes, threads);
+    job p = make_job(stacks, rows, inputs, nodes, threads);
     return p.teams * (p.shared + p.threads * p.own);
 }
 
-/* Prepare the coefficients of a group's tiles; the threads of a team share the nodes. */
-static void prepare_group(const plan *p, const source *from, index first, index last, real *mass, real *shared, real *own) {
-    index inputs = p->size.inputs;
+/* Do a task for every stack: one after the other by all threads, or side by side by one thread each. */
+static void for_each_stack(const job *p, void (*task)(const job *, index, real *), real *work) {
+    if (p->teams == 1) {
+        for (index stack = 0; stack < p->stacks; stack++) task(p, stack, work);
+        return;
+    }
+#pragma omp parallel for num_threads(p->teams) schedule(dynamic)
+    for (index stack = 0; stack < p->stacks; stack++) task(p, stack, work + this_thread() * (p->shared + p->own));
+}
+
+/* Do a task for every group of tiles of a stack. All threads of the team call it, each with memory of its own. */
+static void for_each_group(const job *p, index stack, void (*task)(const part *, real *), real *work) {
+#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
+    for (index first = 0; first < p->tiles; first += p->group) {
+        part at = {p, stack, first, smaller(first + p->group, p->tiles), work};
+        task(&at, work + p->shared + this_thread() * p->own);
+    }
+}
+
+INLINE index width_of(const job *p, index tile) { return smaller(NODES, p->nodes - tile * NODES); }
+INLINE index first_node(const part *at) { return at->first * NODES; }
+INLINE index last_node(const part *at) { return smaller(at->last * NODES, at->job->nodes); }
+INLINE index matrix_of(const part *at, index node) {
+    return (at->stack * at->job->nodes + node) * at->job->inputs * at->job->inputs;
+}
+INLINE real *scale_of(const part *at, index node) { return at->job->scale + 2 * (at->stack * at->job->nodes + node); }
+INLINE real *pairs_of_tile(const part *at, index tile) { return at->shared + (tile - at->first) * at->job->pairs_space; }
+INLINE strided tile_of_g(const part *at, index tile) {
+    strided g = at->job->g;
+    g.data += tile * NODES * g.column;
+    return g;
+}
+
+/* Prepare the coefficients of the pairs of all tiles of a group. */
+static void prepare(const part *at) {
+    static const real one[2 * NODES] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
+    const job *p = at->job;
+    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), tiles = at->last - at->first;
+    real *softmax = at->shared + p->group * p->pairs_space;
+    if (p->softmax) {
 #pragma omp for schedule(dynamic)
-    for (index node = nodes_before(p, first); node < nodes_before(p, last); node++) {
-        index tile = node / NODES;
-        real *linear = own + inputs * inputs, *out = shared + (tile - first) * p->tile_space + node % NODES;
-        const real *w = from->data + node * inputs * inputs;
-        real factor = 1;
-        if (from->softmax && mass) { /* the first time */
-            mass[node] = normalise(from, node, inputs, own);
-            w = own, factor = from->scale[2 * node + 1];
-        } else if (from->softmax)
-            w = node_weights(from, node, inputs, own);
-        moebius(w, factor, inputs, linear, out, width_of(p, tile));
+        for (index node = first_node(at); node < last_node(at); node++) {
+            const real *theta = p->theta + matrix_of(at, node);
+            real *scale = scale_of(at, node);
+            real *out = softmax + (node / NODES - at->first) * p->matrix_space + node % NODES * inputs * inputs;
+            if (p->new_mass)
+                p->new_mass[at->stack * p->nodes + node] = normalise(theta, inputs, scale, out);
+            else
+                exponentials(theta, scale[0], inputs * inputs, out);
+        }
+    }
+#pragma omp for schedule(dynamic)
+    for (index item = 0; item < tiles * blocks; item++) {
+        index tile = at->first + item / blocks;
+        const real *w = p->softmax ? softmax + (tile - at->first) * p->matrix_space : p->theta + matrix_of(at, tile * NODES);
+        const real *factors = p->softmax ? scale_of(at, tile * NODES) + 1 : one;
+        prepare_block(w, factors, item % blocks * BLOCK, inputs, width_of(p, tile), pairs_of_tile(at, tile));
     }
 }
 
 /* ---------------------------------------------------------------- values */
 
-static void integrate_chunk(const plan *p, const strided *u, index stack, index first_tile, index last_tile, index chunk,
-                            const real *shared, real *own, real *values) {
-    index inputs = p->size.inputs, rows = p->size.rows, start = chunk * CHUNK * LANES;
-    index vectors = parts_of(smaller(rows - start, CHUNK * LANES), LANES);
-    for (index v = 0; v < vectors; v++)
-        transpose_rows(u, stack, start + v * LANES, rows, inputs, own + v * inputs * LANES);
-    for (index tile = first_tile; tile < last_tile; tile++) {
-        const real *weights = shared + (tile - first_tile) * p->tile_space;
-        index width = width_of(p, tile);
-        vec sums[CHUNK][NODES] = {{{0}}};
-        for (index j = 0, last; j < inputs; j = last) {
-            for (last = j + 1; last < inputs; last++)
-                if ((row_of_pairs(last + 1, inputs) - row_of_pairs(j, inputs)) * width > PANEL) break;
-            for (index v = 0; v < vectors; v++) {
-                const real *panel = weights + row_of_pairs(j, inputs) * width;
-                const vec *rows_of_u = (const vec *)(own + v * inputs * LANES);
-#define CALL(w) add_pairs(sums[v], panel, rows_of_u, j, last, inputs, w)
-                BY_WIDTH(width, CALL)
+/* The values of a tile's nodes, for a chunk of rows that is laid out in u. */
+static void integrate_tile(const part *at, index tile, index start, index vectors, const real *u) {
+    const job *p = at->job;
+    index inputs = p->inputs, width = width_of(p, tile);
+    const real *weights = pairs_of_tile(at, tile);
+    real *values = p->new_values + (at->stack * p->rows + start) * p->nodes + tile * NODES;
+    vec sums[CHUNK][NODES] = {{{0}}};
+    for (index j = 0, last; j < inputs; j = last) { /* rows j to last of the pairs are a panel */
+        for (last = j + 1; last < inputs; last++)
+            if ((row_of_pairs(last + 1, inputs) - row_of_pairs(j, inputs)) * width > PANEL) break;
+        for (index v = 0; v < vectors; v++) {
+            const real *panel = weights + row_of_pairs(j, inputs) * width;
+            const vec *rows = (const vec *)(u + v * inputs * LANES);
+#define CALL(w) add_pairs(sums[v], panel, rows, j, last, inputs, w)
+            BY_WIDTH(width, CALL)
 #undef CALL
-            }
         }
+    }
+    for (index row = 0; row < smaller(vectors * LANES, p->rows - start); row++)
+        for (index n = 0; n < width; n++) values[row * p->nodes + n] = sums[row / LANES][n][row % LANES];
+}
+
+static void integrate_group(const part *at, real *own) {
+    const job *p = at->job;
+    prepare(at);
+#pragma omp for schedule(dynamic)
+    for (index start = 0; start < p->rows; start += CHUNK * LANES) {
+        index vectors = parts_of(smaller(p->rows - start, CHUNK * LANES), LANES);
         for (index v = 0; v < vectors; v++)
-            for (index lane = 0; lane < smaller(LANES, rows - start - v * LANES); lane++)
-                for (index n = 0; n < width; n++)
-                    values[(start + v * LANES + lane) * p->size.nodes + tile * NODES + n] = sums[v][n][lane];
+            transpose_rows(&p->u, at->stack, start + v * LANES, p->rows, p->inputs, own + v * p->inputs * LANES);
+        for (index tile = at->first; tile < at->last; tile++) integrate_tile(at, tile, start, vectors, own);
     }
 }
 
-static void integrate_stack(const plan *p, const strided *u, const source *from, index stack, real *mass, real *values,
-                            real *work) {
-#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
-    {
-        real *own = work + p->shared + this_thread() * p->own;
-        for (index first = 0; first < p->tiles; first += p->group) {
-            index last = smaller(first + p->group, p->tiles);
-            prepare_group(p, from, first, last, mass, work, own);
-#pragma omp for schedule(dynamic)
-            for (index chunk = 0; chunk < parts_of(p->size.rows, CHUNK * LANES); chunk++)
-                integrate_chunk(p, u, stack, first, last, chunk, work, own, values);
-        }
-    }
-}
+static void integrate_stack(const job *p, index stack, real *work) { for_each_group(p, stack, integrate_group, work); }
 
 /* values (S, B, N) of the integrals; with softmax, also the mass (S, N) of their pairs and their scale (S, N, 2). */
 void EXPORT(choquet_values)(const real *u, index u_stack, index u_row, index u_column, const real *theta, int softmax,
                             real *values, real *mass, real *scale, index stacks, index rows, index inputs, index nodes,
                             real *work, int threads) {
-    plan p = make_plan(stacks, rows, inputs, nodes, threads);
-    strided rows_of_u = {u, u_stack, u_row, u_column};
-#pragma omp parallel for num_threads(p.teams) if (p.teams > 1) schedule(dynamic)
-    for (index s = 0; s < stacks; s++) {
-        source from = {theta + s * nodes * inputs * inputs, softmax ? scale + s * nodes * 2 : NULL, softmax};
-        integrate_stack(&p, &rows_of_u, &from, s, softmax ? mass + s * nodes : NULL, values + s * rows * nodes,
-                        work + this_thread() * (p.shared + p.own));
-    }
+    job p = make_job(stacks, rows, inputs, nodes, threads);
+    p.u = (strided){u, u_stack, u_row, u_column};
+    p.theta = theta, p.softmax = softmax, p.scale = scale;
+    p.new_values = values, p.new_mass = mass;
+    for_each_stack(&p, integrate_stack, work);
 }
 
 /* ---------------------------------------------------------------- gradient of the inputs */
 
-static void share_chunk(const plan *p, const strided *u, const strided *g, index stack, index first_tile,
-                        index last_tile, index chunk, const real *shared, real *own, real *grad) {
-    index inputs = p->size.inputs, rows = p->size.rows, start = chunk * CHUNK * LANES;
-    index vectors = parts_of(smaller(rows - start, CHUNK * LANES), LANES);
-    for (index v = 0; v < vectors; v++) {
-        vec *u_v = (vec *)own, *grad_v = u_v + inputs, *g_v = grad_v + inputs;
-        index row = start + v * LANES, lanes = smaller(LANES, rows - row);
-        transpose_rows(u, stack, row, rows, inputs, (real *)u_v);
-        for (index j = 0; j < inputs; j++) grad_v[j] = (vec){0};
-        for (index tile = first_tile; tile < last_tile; tile++) {
-            const real *weights = shared + (tile - first_tile) * p->tile_space;
-            index width = width_of(p, tile);
-            strided of_tile = {g->data + tile * NODES * g->column, g->stack, g->row, g->column};
-            transpose_rows(&of_tile, stack, row, rows, width, (real *)g_v);
-            for (index j = 0; j < inputs; j++) {
-                const real *panel = weights + row_of_pairs(j, inputs) * width;
-#define CALL(w) share_gradient(grad_v, panel, u_v, g_v, j, inputs, w)
-                BY_WIDTH(width, CALL)
+/* The gradient of a vector of rows, from all tiles of a group; added to that of the groups before. */
+static void share_rows(const part *at, index row, real *own) {
+    const job *p = at->job;
+    index inputs = p->inputs;
+    vec *u = (vec *)own, *grad = u + inputs, *g = grad + inputs;
+    real *out = p->grad + (at->stack * p->rows + row) * inputs;
+    transpose_rows(&p->u, at->stack, row, p->rows, inputs, (real *)u);
+    for (index j = 0; j < inputs; j++) grad[j] = (vec){0};
+    for (index tile = at->first; tile < at->last; tile++) {
+        index width = width_of(p, tile);
+        strided of_tile = tile_of_g(at, tile);
+        transpose_rows(&of_tile, at->stack, row, p->rows, width, (real *)g);
+        for (index j = 0; j < inputs; j++) {
+            const real *panel = pairs_of_tile(at, tile) + row_of_pairs(j, inputs) * width;
+#define CALL(w) share_gradient(grad, panel, u, g, j, inputs, w)
+            BY_WIDTH(width, CALL)
 #undef CALL
-            }
         }
-        for (index lane = 0; lane < lanes; lane++)
-            for (index j = 0; j < inputs; j++) {
-                real *out = grad + (row + lane) * inputs + j;
-                *out = first_tile ? *out + grad_v[j][lane] : grad_v[j][lane];
-            }
     }
+    for (index lane = 0; lane < smaller(LANES, p->rows - row); lane++, out += inputs)
+        for (index j = 0; j < inputs; j++) out[j] = at->first ? out[j] + grad[j][lane] : grad[j][lane];
 }
 
-static void share_stack(const plan *p, const strided *u, const strided *g, const source *from, index stack, real *grad,
-                        real *work) {
-#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
-    {
-        real *own = work + p->shared + this_thread() * p->own;
-        for (index first = 0; first < p->tiles; first += p->group) {
-            index last = smaller(first + p->group, p->tiles);
-            prepare_group(p, from, first, last, NULL, work, own);
-#pragma omp for schedule(dynamic)
-            for (index chunk = 0; chunk < parts_of(p->size.rows, CHUNK * LANES); chunk++)
-                share_chunk(p, u, g, stack, first, last, chunk, work, own, grad);
-        }
-    }
+static void share_group(const part *at, real *own) {
+    prepare(at);
+#pragma omp for schedule(dynamic, 4)
+    for (index row = 0; row < at->job->rows; row += LANES) share_rows(at, row, own);
 }
+
+static void share_stack(const job *p, index stack, real *work) { for_each_group(p, stack, share_group, work); }
 
 /* grad (S, B, M) of the inputs, from the gradient g (S, B, N) of the values; scale as choquet_values left it. */
 void EXPORT(choquet_input_gradient)(const real *u, index u_stack, index u_row, index u_column, const real *theta,
                                     int softmax, real *scale, const real *g, index g_stack, index g_row,
                                     index g_column, real *grad, index stacks, index rows, index inputs, index nodes,
                                     real *work, int threads) {
-    plan p = make_plan(stacks, rows, inputs, nodes, threads);
-    strided rows_of_u = {u, u_stack, u_row, u_column}, rows_of_g = {g, g_stack, g_row, g_column};
-#pragma omp parallel for num_threads(p.teams) if (p.teams > 1) schedule(dynamic)
-    for (index s = 0; s < stacks; s++) {
-        source from = {theta + s * nodes * inputs * inputs, softmax ? scale + s * nodes * 2 : NULL, softmax};
-        share_stack(&p, &rows_of_u, &rows_of_g, &from, s, grad + s * rows * inputs,
-                    work + this_thread() * (p.shared + p.own));
-    }
+    job p = make_job(stacks, rows, inputs, nodes, threads);
+    p.u = (strided){u, u_stack, u_row, u_column}, p.g = (strided){g, g_stack, g_row, g_column};
+    p.theta = theta, p.softmax = softmax, p.scale = scale, p.grad = grad;
+    for_each_stack(&p, share_stack, work);
 }
 
 /* ---------------------------------------------------------------- gradient of the weights */
 
-/* Slopes of the pairs (j, l >= j) for a tile: sums over the rows of g * min(u_j, u_l), added to those of rows before. */
-static void slopes_of_row(const real *by_input, index batch, const real *g, index j, index inputs, index width,
+/* Slopes of the pairs (j, l >= j) for a tile: sums over the rows of g * min(u_j, u_l), added to those of rows before.
+ * by_input is (inputs, batch), by_node (vectors, width, LANES). */
+static void slopes_of_row(const real *by_input, index batch, const real *by_node, index j, index inputs, index width,
                           int first_time, real *slopes) {
-    index vectors = batch / LANES;
     const vec *own = (const vec *)(by_input + j * batch);
     for (index l = j; l < inputs; l++, slopes += width) {
         const vec *other = (const vec *)(by_input + l * batch);
         vec sums[NODES];
         real each[NODES];
-#define CALL(w) sum_minima(sums, own, other, (const vec *)g, vectors, w)
+#define CALL(w) sum_minima(sums, own, other, (const vec *)by_node, batch / LANES, w)
         BY_WIDTH(width, CALL)
 #undef CALL
         sum_each(sums, each);
@@ -518,100 +542,120 @@ static void slopes_of_row(const real *by_input, index batch, const real *g, inde
     }
 }
 
-typedef struct {
-    const real *values, *mass, *g_mass; /* of the stack, for the softmax; g_mass may be missing */
-} outcome;
-
-/* From the slopes of a node to the gradient of its weights, or of the parameters whose softmax they are.
- *
- * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight times
- * the difference between its slope and the mean slope, which is the gradient of the value times the value. */
-static void finish_node(const plan *p, const source *from, const strided *g, index stack, index node, const outcome *out,
-                        const real *slopes, real *own, real *grad) {
-    index inputs = p->size.inputs, nodes = p->size.nodes, width = width_of(p, node / NODES);
-    real *linear = own, mean = 0, mass_slope = 0;
-    for (index j = 0; j < inputs; j++) linear[j] = slopes[row_of_pairs(j, inputs) * width];
-    if (from->softmax) {
-        double total = 0;
-        for (index b = 0; b < p->size.rows; b++)
-            total += (double)g->data[stack * g->stack + b * g->row + node * g->column] * out->values[b * nodes + node];
-        mass_slope = out->g_mass ? out->g_mass[node] : 0;
-        mean = (real)(total + (double)mass_slope * ((double)out->mass[node] - 1));
-        node_weights(from, node, inputs, grad);
-    } else
-        for (index i = 0; i < inputs * inputs; i++) grad[i] = 1;
-    for (index first = 0; first < inputs; first += BLOCK)
-        for (index l = first + 1; l < inputs; l++)
-            for (index j = first; j < smaller(first + BLOCK, l); j++) {
-                real low = slopes[(row_of_pairs(j, inputs) + l - j) * width];
-                grad[j * inputs + l] *= low - mean;
-                grad[l * inputs + j] *= linear[j] + linear[l] - low - mean;
-            }
-    for (index j = 0; j < inputs; j++) grad[j * (inputs + 1)] *= linear[j] - mean - mass_slope;
-}
-
-static void slope_stack(const plan *p, const strided *u, const strided *g, const source *from, index stack,
-                        const outcome *out, real *grad, real *work) {
-    index inputs = p->size.inputs, rows = p->size.rows, nodes = p->size.nodes;
-    real *slopes = work, *by_input = slopes + p->group * p->tile_space;
-    real *by_node = by_input + round_up(inputs * (round_up(GRADIENT_ROWS) + 16));
-#pragma omp parallel num_threads(p->threads) if (p->threads > 1)
-    {
-        real *own = work + p->shared + this_thread() * p->own;
-        for (index first = 0; first < p->tiles; first += p->group) {
-            index last = smaller(first + p->group, p->tiles);
-            for (index start = 0; start < larger(rows, 1); start += GRADIENT_ROWS) {
-                index vectors = parts_of(smaller(rows - start, GRADIENT_ROWS), LANES), batch = vectors * LANES;
+/* Slopes of all pairs of a group's tiles for some rows of the batch. */
+static void slopes_of_rows(const part *at, index start, real *by_input, real *by_node, real *own) {
+    const job *p = at->job;
+    index inputs = p->inputs, rows = p->rows;
+    index batch = parts_of(smaller(rows - start, GRADIENT_ROWS), LANES) * LANES;
 #pragma omp for schedule(static)
-                for (index v = 0; v < vectors; v++) {
-                    transpose_rows(u, stack, start + v * LANES, rows, inputs, own);
-                    for (index j = 0; j < inputs; j++)
-                        *(vec *)(by_input + j * batch + v * LANES) = *(const vec *)(own + j * LANES);
-                    for (index tile = first; tile < last; tile++) {
-                        index width = width_of(p, tile);
-                        strided of_tile = {g->data + tile * NODES * g->column, g->stack, g->row, g->column};
-                        transpose_rows(&of_tile, stack, start + v * LANES, rows, width,
-                                       by_node + ((tile - first) * NODES * batch + v * width * LANES));
-                    }
-                }
-#pragma omp for schedule(dynamic, 4)
-                for (index item = 0; item < (last - first) * inputs; item++) {
-                    index tile = first + item / inputs, j = item % inputs, width = width_of(p, tile);
-                    slopes_of_row(by_input, batch, by_node + (tile - first) * NODES * batch, j, inputs, width,
-                                  start == 0, slopes + (tile - first) * p->tile_space + row_of_pairs(j, inputs) * width);
-                }
-            }
-#pragma omp for schedule(dynamic)
-            for (index node = nodes_before(p, first); node < nodes_before(p, last); node++)
-                finish_node(p, from, g, stack, node, out,
-                            slopes + (node / NODES - first) * p->tile_space + node % NODES, own,
-                            grad + node * inputs * inputs);
+    for (index row = 0; row < batch; row += LANES) {
+        transpose_rows(&p->u, at->stack, start + row, rows, inputs, own);
+        for (index j = 0; j < inputs; j++) *(vec *)(by_input + j * batch + row) = *(const vec *)(own + j * LANES);
+        for (index tile = at->first; tile < at->last; tile++) {
+            strided of_tile = tile_of_g(at, tile);
+            index width = width_of(p, tile);
+            transpose_rows(&of_tile, at->stack, start + row, rows, width,
+                           by_node + (tile - at->first) * NODES * batch + row * width);
         }
     }
-    (void)nodes;
+#pragma omp for schedule(dynamic, 4)
+    for (index item = 0; item < (at->last - at->first) * inputs; item++) {
+        index tile = at->first + item / inputs, j = item % inputs, width = width_of(p, tile);
+        slopes_of_row(by_input, batch, by_node + (tile - at->first) * NODES * batch, j, inputs, width, start == 0,
+                      pairs_of_tile(at, tile) + row_of_pairs(j, inputs) * width);
+    }
 }
+
+/* The mean slope of each node of a tile under its weights, which is the gradient of the value times the value: the
+ * integral is linear in the weights. So is one minus the mass. */
+static void mean_slopes(const part *at, index tile, real *means) {
+    const job *p = at->job;
+    index width = width_of(p, tile), node = at->stack * p->nodes + tile * NODES;
+    const real *values = p->values + at->stack * p->rows * p->nodes + tile * NODES;
+    const real *g = p->g.data + at->stack * p->g.stack + tile * NODES * p->g.column;
+    double sums[NODES] = {0};
+    for (index b = 0; b < p->rows; b++)
+        for (index n = 0; n < width; n++) sums[n] += (double)g[b * p->g.row + n * p->g.column] * values[b * p->nodes + n];
+    for (index n = 0; n < width; n++)
+        means[n] = (real)(sums[n] + (p->g_mass ? p->g_mass[node + n] * ((double)p->mass[node + n] - 1) : 0));
+}
+
+/* From the slopes of the pairs (j, l > j) of a node, for some j, to the gradient of its weights.
+ *
+ * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight, which
+ * stands in grad and is multiplied by a factor, times its slope less the mean slope. */
+static void finish_block(const real *slopes, index width, index first, index inputs, real factor, real mean,
+                         real mass_slope, real *grad) {
+    index last = smaller(first + BLOCK, inputs);
+    const real *low[BLOCK];
+    real own[BLOCK]; /* slopes of the inputs alone */
+    for (index j = first; j < last; j++) {
+        low[j - first] = slopes + (row_of_pairs(j, inputs) - j) * width;
+        own[j - first] = low[j - first][j * width];
+    }
+    for (index block = first; block < inputs; block += BLOCK) {
+        index end = smaller(block + BLOCK, inputs);
+        for (index j = first; j < last; j++)
+            for (index l = larger(block, j + 1); l < end; l++)
+                grad[j * inputs + l] *= factor * (low[j - first][l * width] - mean);
+        for (index l = larger(block, first + 1); l < end; l++) {
+            real other = slopes[row_of_pairs(l, inputs) * width] - mean;
+            for (index j = first; j < smaller(last, l); j++)
+                grad[l * inputs + j] *= factor * (own[j - first] + other - low[j - first][l * width]);
+        }
+    }
+    for (index j = first; j < last; j++) grad[j * (inputs + 1)] *= factor * (own[j - first] - mean - mass_slope);
+}
+
+/* The gradients of a group's tiles from their slopes. */
+static void finish(const part *at, real *means) {
+    const job *p = at->job;
+    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), tiles = at->last - at->first;
+    if (p->softmax) {
+#pragma omp for schedule(static) nowait
+        for (index tile = at->first; tile < at->last; tile++)
+            mean_slopes(at, tile, means + (tile - at->first) * NODES);
+    }
+#pragma omp for schedule(dynamic)
+    for (index node = first_node(at); node < last_node(at); node++) {
+        real *grad = p->grad + matrix_of(at, node);
+        if (p->softmax)
+            exponentials(p->theta + matrix_of(at, node), scale_of(at, node)[0], inputs * inputs, grad);
+        else
+            for (index i = 0; i < inputs * inputs; i++) grad[i] = 1;
+    }
+#pragma omp for schedule(dynamic)
+    for (index item = 0; item < tiles * blocks; item++) {
+        index tile = at->first + item / blocks, width = width_of(p, tile);
+        for (index n = 0; n < width; n++) {
+            index node = tile * NODES + n;
+            finish_block(pairs_of_tile(at, tile) + n, width, item % blocks * BLOCK, inputs,
+                         p->softmax ? scale_of(at, node)[1] : 1, p->softmax ? means[node - first_node(at)] : 0,
+                         p->softmax && p->g_mass ? p->g_mass[at->stack * p->nodes + node] : 0,
+                         p->grad + matrix_of(at, node));
+        }
+    }
+}
+
+static void slope_group(const part *at, real *own) {
+    const job *p = at->job;
+    real *by_input = at->shared + p->group * p->pairs_space;
+    real *by_node = by_input + round_up(p->inputs * GRADIENT_ROWS);
+    for (index start = 0; start < larger(p->rows, 1); start += GRADIENT_ROWS)
+        slopes_of_rows(at, start, by_input, by_node, own);
+    finish(at, by_node + p->group * GRADIENT_ROWS * NODES);
+}
+
+static void slope_stack(const job *p, index stack, real *work) { for_each_group(p, stack, slope_group, work); }
 
 /* grad (S, N, M, M) of the weights; with softmax, of the parameters, to which the gradient of the mass also flows. */
 void EXPORT(choquet_weight_gradient)(const real *u, index u_stack, index u_row, index u_column, const real *theta,
                                      int softmax, real *scale, const real *values, const real *mass, const real *g,
                                      index g_stack, index g_row, index g_column, const real *g_mass, real *grad,
                                      index stacks, index rows, index inputs, index nodes, real *work, int threads) {
-    plan p = make_plan(stacks, rows, inputs, nodes, threads);
-    strided rows_of_u = {u, u_stack, u_row, u_column}, rows_of_g = {g, g_stack, g_row, g_column};
-#pragma omp parallel for num_threads(p.teams) if (p.teams > 1) schedule(dynamic)
-    for (index s = 0; s < stacks; s++) {
-        source from = {theta + s * nodes * inputs * inputs, softmax ? scale + s * nodes * 2 : NULL, softmax};
-        outcome out = {values + s * rows * nodes, mass + s * nodes, g_mass ? g_mass + s * nodes : NULL};
-        slope_stack(&p, &rows_of_u, &rows_of_g, &from, s, softmax ? &out : NULL, grad + s * nodes * inputs * inputs,
-                    work + this_thread() * (p.shared + p.own));
-    }
-}
-
-/* Threads that this library can use at all. */
-int EXPORT(choquet_threads)(void) {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
+    job p = make_job(stacks, rows, inputs, nodes, threads);
+    p.u = (strided){u, u_stack, u_row, u_column}, p.g = (strided){g, g_stack, g_row, g_column};
+    p.theta = theta, p.softmax = softmax, p.scale = scale;
+    p.values = values, p.mass = mass, p.g_mass = g_mass, p.grad = grad;
+    for_each_stack(&p, slope_stack, work);
 }

@@ -41,11 +41,9 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
     if u.dtype in _HALF:  # numbers of a few digits do not sum up
         values, mass = integrate_pairs(u.float(), weights.float(), softmax=softmax)
         return values.to(u.dtype), None if mass is None else mass.to(u.dtype)
-    capturing = torch.compiler.is_compiling()
-    if u.shape[-1] <= _FORMULA_UP_TO and (capturing or not native.serves(u)):
+    if u.shape[-1] <= _FORMULA_UP_TO and (torch.compiler.is_compiling() or not native.serves(u)):
         return _by_formula(u, weights, softmax)
-    integral = torch.ops.choqolate.integral if capturing else _Integral.apply
-    stacks = weights.shape[:-3]
+    integral, stacks = _pick_integral(), weights.shape[:-3]
     if not stacks:
         values, mass, _ = integral(u[None], weights[None], softmax)
         return values[0], mass[0] if softmax else None
@@ -181,36 +179,62 @@ def _formula_gradients(
         values, mass = _by_formula(u, weights, softmax)
         return (values,) if g_mass is None or mass is None else (values, mass)
 
-    _, pullback = torch.func.vjp(outputs, u, weights)
+    pullback = torch.func.vjp(outputs, u, weights)[1]
     gradients: tuple[Tensor, Tensor] = pullback((g,) if g_mass is None else (g, g_mass))
     return gradients
 
 
+def _jvp(ctx: Any, du: Tensor | None, dweights: Tensor | None, _: object) -> tuple[Tensor, Tensor, None]:
+    u, weights = ctx.saved_tensors
+    w = softmax_weights(weights) if ctx.softmax else weights
+    tangent = pairwise_tangent(u, w, torch.zeros_like(u) if du is None else du)
+    mass = torch.zeros_like(w[..., 0, 0]) if ctx.softmax else u.new_zeros(len(u), 0)
+    if dweights is not None:
+        dw = w * (dweights - (w * dweights).sum((-1, -2), keepdim=True)) if ctx.softmax else dweights
+        tangent = tangent + pairwise_values(u, dw)
+        mass = -dw.diagonal(dim1=-2, dim2=-1).sum(-1) if ctx.softmax else mass
+    return tangent, mass, None
+
+
 class _Integral(torch.autograd.Function):
-    """The operator outside of graph capture, where it also composes with the transforms of ``torch.func``."""
+    """The operator outside of graph capture."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+        output: tuple[Tensor, Tensor, Tensor] = torch.ops.choqolate.integral(u, weights, softmax)
+        _setup_context(ctx, (u, weights, softmax), output)
+        return output
+
+    backward = staticmethod(_backward)
+    jvp = staticmethod(_jvp)
+
+
+class _TransformedIntegral(torch.autograd.Function):
+    """The operator under the transforms of ``torch.func``, which ask for another form that takes longer to call."""
 
     @staticmethod
     def forward(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
-        result: tuple[Tensor, Tensor, Tensor] = torch.ops.choqolate.integral(u, weights, softmax)
-        return result
+        output: tuple[Tensor, Tensor, Tensor] = torch.ops.choqolate.integral(u, weights, softmax)
+        return output
 
     setup_context = staticmethod(_setup_context)
     backward = staticmethod(_backward)
-
-    @staticmethod
-    def jvp(ctx: Any, du: Tensor | None, dweights: Tensor | None, _: object) -> tuple[Tensor, Tensor | None, None]:
-        u, weights = ctx.saved_tensors
-        w = softmax_weights(weights) if ctx.softmax else weights
-        tangent = pairwise_tangent(u, w, torch.zeros_like(u) if du is None else du)
-        if dweights is None:
-            return tangent, torch.zeros_like(w[..., 0, 0]) if ctx.softmax else u.new_zeros(len(u), 0), None
-        dw = w * (dweights - (w * dweights).sum((-1, -2), keepdim=True)) if ctx.softmax else dweights
-        mass = -dw.diagonal(dim1=-2, dim2=-1).sum(-1) if ctx.softmax else u.new_zeros(len(u), 0)
-        return tangent + pairwise_values(u, dw), mass, None
+    jvp = staticmethod(_jvp)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], u: Tensor, weights: Tensor, softmax: bool) -> Any:
-        return _vmap(_Integral.apply, info.batch_size, in_dims, u, weights, softmax)
+        return _vmap(_TransformedIntegral.apply, info.batch_size, in_dims, u, weights, softmax)
+
+
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)  # where it is not known: maybe
+
+
+def _pick_integral() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    """The form of the operator that the caller's context understands."""
+    if torch.compiler.is_compiling():
+        operator: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.ops.choqolate.integral
+        return operator
+    return _TransformedIntegral.apply if _transforms_active() else _Integral.apply
 
 
 def _vmap(

@@ -36,7 +36,7 @@ class Objective:
         """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``."""
         n_runs, n_rows, n_classes = scores.shape
         logits = (scores / self.temperature).reshape(-1, n_classes)
-        losses = F.cross_entropy(logits, targets.repeat(n_runs), reduction="none")
+        losses = F.cross_entropy(logits, targets.expand(n_runs, -1).reshape(-1), reduction="none")
         return (losses.view(n_runs, n_rows) * weights).mean(1)
 
     def penalty(self, network: ChoqolateNetwork, node_mass: Tensor, class_mass: Tensor | None) -> Tensor:
