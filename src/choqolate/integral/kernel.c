@@ -46,6 +46,7 @@ typedef int32_t bits;
 #define LN2_LOW -0x1.bd0106p-13f
 #endif
 
+#ifndef VECTOR_BYTES
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX__)
@@ -53,19 +54,24 @@ typedef int32_t bits;
 #else
 #define VECTOR_BYTES 16
 #endif
+#endif
 #ifdef DOUBLE
 #define LANES (VECTOR_BYTES / 8)
 #else
 #define LANES (VECTOR_BYTES / 4)
 #endif
 
-#define NODES 8             /* integrals per tile: as many running sums as it takes to keep the multipliers busy */
-#define CHUNK 8             /* vectors of rows that use a panel of weights before the next is fetched */
-#define PANEL 4096          /* weights of a panel: half of the first-level cache */
-#define GROUP (1 << 19)     /* weights prepared at a time */
-#define GRADIENT_ROWS 512   /* rows of the batch that a gradient sums at a time */
-#define BLOCK 16            /* columns at a time where a matrix is read both ways */
+#define NODES 8           /* integrals per tile: as many running sums as it takes to keep the multipliers busy */
+#define CHUNK 8           /* vectors of rows that use a panel of weights before the next is fetched */
+#define PANEL 4096        /* weights of a panel: half of the first-level cache */
+#define GRADIENT_ROWS 512 /* rows of the batch that a gradient sums at a time */
+#define BLOCK 16          /* columns at a time where a matrix is read both ways */
+#ifndef GROUP
+#define GROUP (1 << 19) /* weights prepared at a time */
+#endif
+#ifndef PARALLEL_FROM
 #define PARALLEL_FROM 2e6 /* multiplications that are worth waking other threads for */
+#endif
 
 #define JOIN(a, b) a##_##b
 #define NAMED(name, suffix) JOIN(name, suffix)
@@ -101,16 +107,16 @@ INLINE int this_thread(void) {
 #if defined(__clang__)
 #define minimum(a, b) __builtin_elementwise_min(a, b)
 #define maximum(a, b) __builtin_elementwise_max(a, b)
-#elif defined(__AVX512F__) && defined(DOUBLE)
+#elif VECTOR_BYTES == 64 && defined(__AVX512F__) && defined(DOUBLE)
 #define minimum(a, b) ((vec)_mm512_min_pd(a, b))
 #define maximum(a, b) ((vec)_mm512_max_pd(a, b))
-#elif defined(__AVX512F__)
+#elif VECTOR_BYTES == 64 && defined(__AVX512F__)
 #define minimum(a, b) ((vec)_mm512_min_ps(a, b))
 #define maximum(a, b) ((vec)_mm512_max_ps(a, b))
-#elif defined(__AVX__) && defined(DOUBLE)
+#elif VECTOR_BYTES == 32 && defined(__AVX__) && defined(DOUBLE)
 #define minimum(a, b) ((vec)_mm256_min_pd(a, b))
 #define maximum(a, b) ((vec)_mm256_max_pd(a, b))
-#elif defined(__AVX__)
+#elif VECTOR_BYTES == 32 && defined(__AVX__)
 #define minimum(a, b) ((vec)_mm256_min_ps(a, b))
 #define maximum(a, b) ((vec)_mm256_max_ps(a, b))
 #else
