@@ -84,9 +84,15 @@ def build(folder: Path) -> dict[str, Any]:
                 "compiler": version_of(compiler),
                 "openmp": bool(openmp),
                 "variants": list(VARIANTS),
-                "source": hashlib.sha256(source.read_bytes()).hexdigest(),
+                "source": digest(source),
+                "contents": digest(folder / LIBRARY),
             }
     return {"reason": f"{shlex.join(compiler)} failed when the package was installed ({failure})"}
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file: the library is used only with the source that it was built from, and only if it is whole."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def find_compiler() -> list[str] | None:

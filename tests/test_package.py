@@ -52,6 +52,7 @@ def test_public_names_are_these():
         "score_for_model",
         "score_images",
         "shapley_values",
+        "show_config",
         "write_report",
     ]
     assert all(hasattr(cq, name) for name in cq.__all__)

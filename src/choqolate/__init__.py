@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         moebius_transform,
         shapley_values,
     )
+    from choqolate.integral.configuration import show_config
     from choqolate.network.edits import Note
     from choqolate.report.model_page import write_report
 
@@ -92,6 +93,7 @@ _HOME = {
     "score_images": "choqolate.concepts.score_images",
     "score_for_model": "choqolate.concepts.new_images",
     "shapley_values": "choqolate.integral",
+    "show_config": "choqolate.integral.configuration",
     "write_report": "choqolate.report.model_page",
 }
 
@@ -138,6 +140,7 @@ __all__ = [
     "score_for_model",
     "score_images",
     "shapley_values",
+    "show_config",
     "write_report",
 ]
 

@@ -84,12 +84,15 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
         return NativeStatus(False, "the package was installed without building it"), {}
     if "library" not in record:
         return NativeStatus(False, str(record.get("reason", "it was not built"))), {}
-    if record.get("source") != source_digest(_SOURCE):
+    library_path = _HERE / record["library"]
+    if record["source"] != _digest(_SOURCE):
         return NativeStatus(False, "it was built from another version of kernel.c; install the package again"), {}
+    if record["contents"] != _digest(library_path):  # loading half a library would end the process
+        return NativeStatus(False, "the library is missing or damaged; install the package again"), {}
     variant = _VARIANTS.get(torch.backends.cpu.get_cpu_capability(), "baseline")
     variant = variant if variant in record["variants"] else "baseline"
     try:
-        library = ctypes.CDLL(str(_HERE / record["library"]))
+        library = ctypes.CDLL(str(library_path))
         functions = {dtype: _Functions(library, f"{suffix}_{variant}") for dtype, suffix in _PRECISIONS.items()}
     except (OSError, AttributeError) as error:
         return NativeStatus(False, f"the library could not be loaded ({error})"), {}
@@ -97,9 +100,8 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
     return NativeStatus(True, reason, variant, bool(record["openmp"]), _openmp_runtimes()), functions
 
 
-def source_digest(path: Path) -> str:
-    """SHA-256 of a source file, which ties a library to what it was built from."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _openmp_runtimes() -> tuple[str, ...]:

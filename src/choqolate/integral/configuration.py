@@ -1,0 +1,63 @@
+"""What this installation computes with."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Literal, overload
+
+import torch
+
+from choqolate import __version__
+from choqolate.errors import ChoqolateError
+from choqolate.integral.native import NativeStatus, native_status
+
+
+@overload
+def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
+@overload
+def show_config(mode: Literal["dict"]) -> dict[str, str]: ...
+
+
+def show_config(mode: str = "stdout") -> dict[str, str] | None:
+    """Show versions, threads, and which kernel computes Choquet integrals on the CPU, and why.
+
+    Args:
+        mode: ``"stdout"`` prints, ``"dict"`` returns the same as a dictionary.
+
+    >>> sorted(show_config("dict"))
+    ['OpenMP', 'PyTorch', 'Python', 'choqolate', 'kernel', 'threads']
+    """
+    if mode not in ("stdout", "dict"):
+        raise ChoqolateError(f"Expected mode to be 'stdout' or 'dict', got {mode!r}.")
+    status = native_status()
+    facts = {
+        "choqolate": __version__,
+        "Python": platform.python_version(),
+        "PyTorch": str(torch.__version__),
+        "threads": str(torch.get_num_threads()),
+        "kernel": _kernel(status),
+        "OpenMP": _openmp(status),
+    }
+    if mode == "dict":
+        return facts
+    width = max(map(len, facts))
+    print("\n".join(f"{name:<{width}}  {fact}" for name, fact in facts.items()))
+    return None
+
+
+def _kernel(status: NativeStatus) -> str:
+    if status.in_use:
+        return f"native ({status.variant}), {status.reason}"
+    return f"PyTorch operations; the native kernel is not in use: {status.reason}"
+
+
+def _openmp(status: NativeStatus) -> str:
+    if not status.in_use:
+        return "that of PyTorch"
+    if not status.openmp:
+        return "none: the native kernel was compiled without it and uses one thread"
+    names = ", ".join(Path(path).name for path in status.runtimes)
+    if len(status.runtimes) > 1:
+        return f"{names}: the native kernel and PyTorch do not share their threads"
+    return f"{names}, shared with PyTorch" if names else "in use"
