@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from choqolate.integral import factored
-from choqolate.integral.factored import FactoredCapacity, sort_inputs
+from choqolate.integral import expected_minimum
+from choqolate.integral.expected_minimum import sort_inputs
+from choqolate.integral.factored import FactoredCapacity
 
 TIGHT = dict(rtol=0, atol=1e-12)
 
@@ -179,13 +180,20 @@ class TestGradient:
         (slope,) = torch.autograd.grad((capacity.integrate(free) * weights).sum(), free)
         assert_close(slope, gradients(capacity, u)[0], **TIGHT)
 
-    def test_of_a_gradient_is_refused(self):
-        capacity = make(1, 1, 3)
-        p = capacity.p.requires_grad_()
-        values = capacity.integrate(torch.rand(2, 3, dtype=torch.float64))
-        (slope,) = torch.autograd.grad(values.square().sum(), p, create_graph=True)
-        with pytest.raises(RuntimeError, match="once_differentiable"):
-            slope.sum().backward()
+    def test_of_a_gradient_agrees_with_finite_differences(self):
+        capacity = make(2, 2, 4, seed=3)
+        u = torch.rand(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+        parts = [part.requires_grad_() for part in (u, capacity.m, capacity.a, capacity.p, capacity.q)]
+        assert torch.autograd.gradgradcheck(lambda u, *weights: FactoredCapacity(*weights).integrate(u), parts)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @given(st.data())
+    def test_is_the_same_where_it_can_be_differentiated_again_also_at_ties(self, dtype, data):
+        capacity = cast(data.draw(capacities()), dtype)
+        u = data.draw(inputs_for(capacity)).to(dtype).requires_grad_()
+        once = torch.autograd.grad(capacity.integrate(u).sum(), u)
+        again = torch.autograd.grad(capacity.integrate(u).sum(), u, create_graph=True)
+        assert_close(again, once, rtol=0, atol=16 * torch.finfo(dtype).eps)
 
 
 class TestChunks:
@@ -197,11 +205,17 @@ class TestChunks:
         whole = [capacity.integrate(u), capacity.involvement(u, u.flip(0)), *gradients(capacity, u)]
         removed = torch.arange(70).expand(3, -1) % 3 == 0
         whole += [*vars(capacity.without(removed, canonical=True)[0]).values()]
-        monkeypatch.setattr(factored, "_WORKSPACE", workspace)
+        monkeypatch.setattr(expected_minimum, "_WORKSPACE", workspace)
         parts = [capacity.integrate(u), capacity.involvement(u, u.flip(0)), *gradients(capacity, u)]
         parts += [*vars(capacity.without(removed, canonical=True)[0]).values()]
         for x, y in zip(parts, whole, strict=True):
             assert_close(x, y, rtol=0, atol=64 * torch.finfo(dtype).eps)
+
+    def test_give_what_the_definition_gives(self, monkeypatch):
+        monkeypatch.setattr(expected_minimum, "_WORKSPACE", 5_000)  # three rows or six terms at a time
+        capacity, u = make(5, 2, 200), torch.rand(9, 200, dtype=torch.float64)
+        assert_close(capacity.integrate(u), by_definition(capacity, u), **TIGHT)
+        assert_close(gradients(capacity, u), gradients(capacity, u, by_definition), **TIGHT)
 
 
 class TestSortedInputs:

@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import choqolate as cq
-from choqolate.integral import PairwiseCapacity
 
-SIZES = (13, 67)  # all pairs at once, and in blocks; no other test has them, so nothing is kept for them yet
+# all pairs at once, in blocks, and as products; no other test has these sizes, so nothing is kept for them yet
+FORMS = (("pairwise", 13), ("pairwise", 67), ("factored", 59))
 
 
 def export(layer, u):
@@ -32,30 +32,36 @@ def compile_it(layer, u):
 
 def run_on_fake_tensors(layer, u):
     with FakeTensorMode():
-        cq.ChoquetLayer(layer.in_features, layer.out_features)(torch.rand(u.shape)).sum().backward()
+        again = cq.ChoquetLayer(layer.in_features, layer.out_features, layer.interactions)
+        again(torch.rand(u.shape)).sum().backward()
 
 
 def make_a_graph(layer, u):
-    weights = layer.capacity().w.detach()
-    make_fx(lambda w, x: PairwiseCapacity(w).integrate(x), tracing_mode="symbolic")(weights, u)
+    capacity = layer.capacity()
+    parts = [part.detach() for part in vars(capacity).values() if isinstance(part, torch.Tensor)]
+    make_fx(lambda x, *parts: type(capacity)(*parts).integrate(x), tracing_mode="symbolic")(u, *parts)
 
 
-def values_and_gradient(layer, u):
+def values_and_gradients(layer, u):
     layer.zero_grad()
     values = layer(u)
     values.square().sum().backward()
-    return values.detach(), layer.theta.grad
+    return values.detach(), *(theta.grad for theta in layer.parameters())
 
 
-def plain_values_and_gradient(layer, u):
+def plain_values_and_gradients(layer, u):
     """The same by the formula, pair by pair."""
-    theta = layer.theta.detach().clone().requires_grad_()
-    w = theta.flatten(1).softmax(1).view_as(theta)
-    j, l = torch.triu_indices(layer.in_features, layer.in_features, 1)
-    low, high = torch.minimum(u[:, j], u[:, l]), torch.maximum(u[:, j], u[:, l])
-    values = u @ w.diagonal(dim1=1, dim2=2).T + low @ w[:, j, l].T + high @ w[:, l, j].T
+    parameters = [theta.detach().clone().requires_grad_() for theta in layer.parameters()]
+    low, high = torch.minimum(u[:, :, None], u[:, None, :]), torch.maximum(u[:, :, None], u[:, None, :])
+    if layer.interactions == "factored":
+        m, a, p, q = (theta.softmax(-1) for theta in parameters)
+        minima, maxima = (torch.einsum("nrj,nrl,bjl->bnr", p, q, pairs) for pairs in (low, high))
+        values = (torch.cat([(u @ a.T)[..., None], minima, maxima], -1) * m).sum(-1)
+    else:
+        w = parameters[0].flatten(1).softmax(1).view_as(parameters[0])
+        values = torch.einsum("njl,bjl->bn", w.triu(), low) + torch.einsum("njl,bjl->bn", w.tril(-1), high)
     values.square().sum().backward()
-    return values.detach(), theta.grad
+    return values.detach(), *(theta.grad for theta in parameters)
 
 
 @pytest.mark.parametrize("trace", [export, export_strictly, compile_it, run_on_fake_tensors, make_a_graph])
@@ -67,11 +73,11 @@ def test_nothing_that_was_traced_is_kept_for_eager_calls(trace):
         return cq.ChoqolateClassifier(n_nodes=3, epochs=2, bipolar=True).fit(X, y).node_attributions_
 
     def trace_then_compute():
-        for size in SIZES:
-            layer, u = cq.ChoquetLayer(size, 3), torch.rand(40, size)
+        for interactions, size in FORMS:
+            layer, u = cq.ChoquetLayer(size, 3, interactions), torch.rand(40, size)
             with suppress(Exception):  # a tracer may refuse the layer, but must leave nothing behind
                 trace(layer, u)
-            computed, expected = values_and_gradient(layer, u), plain_values_and_gradient(layer, u)
+            computed, expected = values_and_gradients(layer, u), plain_values_and_gradients(layer, u)
             torch.testing.assert_close(computed, expected)
         return fit()
 

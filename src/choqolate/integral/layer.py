@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.integral.additive import AdditiveCapacity
 from choqolate.integral.capacity import Capacity
-from choqolate.integral.factored import FactoredCapacity, SortedInputs
+from choqolate.integral.expected_minimum import SortedInputs
+from choqolate.integral.factored import FactoredCapacity
 from choqolate.integral.formula import softmax_weights
 from choqolate.integral.operators import integrate_pairs
 from choqolate.integral.pairwise import PairwiseCapacity
-from choqolate.integral.precision import without_autocast
+from choqolate.integral.precision import single_at_least, without_autocast
 
 INTERACTIONS = ("pairwise", "factored", "none")
 INITIAL_SPREAD = 0.1
@@ -119,19 +120,23 @@ class ChoquetLayer(nn.Module):
 
         Args:
             u: inputs ``(..., B, M)``; the leading axis is that of the stack.
-            presorted: what :func:`~choqolate.integral.factored.sort_inputs` made of ``u``, for ``"factored"``.
+            presorted: what :func:`~choqolate.integral.expected_minimum.sort_inputs` made of ``u``, for ``"factored"``.
         """
         raw = self._raw()
-        u = self._checked(u, raw[self._names[0]].dtype)
+        dtype = raw[self._names[0]].dtype
+        u = self._checked(u, dtype)
         if self.interactions == "pairwise" and not self.free_weights:
             values, mass = integrate_pairs(u, raw["theta"], softmax=True)
             assert mass is not None
             return values, mass
         with without_autocast(u):
-            capacity = self.capacity()
+            wide = {name: single_at_least(theta) for name, theta in raw.items()}
+            capacity, u = as_capacity(wide, self.interactions, free_weights=self.free_weights), single_at_least(u)
             if presorted is not None and isinstance(capacity, FactoredCapacity):
-                return capacity.integrate_sorted(u, presorted), capacity.interaction_mass()
-            return capacity.integrate(u), capacity.interaction_mass()
+                values = capacity.integrate_sorted(u, presorted)
+            else:
+                values = capacity.integrate(u)
+            return values.to(dtype), capacity.interaction_mass().to(dtype)
 
     def _checked(self, u: Tensor, dtype: torch.dtype) -> Tensor:
         """Inputs in the precision of the parameters."""

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from choqolate.integral import blocked, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
-from choqolate.integral.precision import without_autocast
+from choqolate.integral.operator_registration import one_by_one
+from choqolate.integral.precision import HALF, without_autocast
 
 _FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tensor, Tensor | None]:
@@ -38,7 +38,7 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
     >>> values, mass  # all four weights are 0.25; 0.25 * 1 + 0.25 * min + 0.25 * max
     (tensor([[0.5000]]), tensor([0.5000]))
     """
-    if u.dtype in _HALF:  # numbers of a few digits do not sum up
+    if u.dtype in HALF:  # numbers of a few digits do not sum up
         values, mass = integrate_pairs(u.float(), weights.float(), softmax=softmax)
         return values.to(u.dtype), None if mass is None else mass.to(u.dtype)
     if u.shape[-1] <= _FORMULA_UP_TO and (torch.compiler.is_compiling() or not native.serves(u)):
@@ -270,17 +270,5 @@ def _(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
     return _vmap(torch.ops.choqolate.integral, info.batch_size, in_dims, *args)
 
 
-def _one_by_one(operator: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
-    """A vmap rule for gradients: these are mapped by ``torch.autograd.grad(..., is_grads_batched=True)`` alone."""
-
-    def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-        def part(index: int) -> list[Any]:
-            return [x if dim is None else x.select(dim, index) for x, dim in zip(args, in_dims, strict=True)]
-
-        return torch.stack([operator(*part(index)) for index in range(info.batch_size)]), 0
-
-    return rule
-
-
-_input_gradient.register_vmap(_one_by_one(_input_gradient))
-_weight_gradient.register_vmap(_one_by_one(_weight_gradient))
+_input_gradient.register_vmap(one_by_one(_input_gradient))
+_weight_gradient.register_vmap(one_by_one(_weight_gradient))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from choqolate.integral import ChoquetLayer
-from choqolate.integral.factored import SortedInputs
+from choqolate.integral.expected_minimum import SortedInputs
 
 
 def second_layer(interactions: str) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from choqolate.errors import ChoqolateError
 from choqolate.integral import ChoquetLayer
-from choqolate.integral.factored import SortedInputs, sort_inputs
+from choqolate.integral.expected_minimum import SortedInputs, sort_inputs
 from choqolate.network.module import ChoqolateNetwork
 
 # One stream of batches for every run of every model: runs that see the same batches can share their features.

@@ -1,0 +1,58 @@
+"""What operators need to be registered with PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def define_operator(name: str) -> Callable[[F], F]:
+    """Register a function of tensors and plain values as an operator that computes on every device.
+
+    ``torch.library.custom_op`` would do, but the first call of its operators loads PyTorch's compiler: more than a
+    second and 70 MB, also where nothing is compiled.
+
+    Args:
+        name: of the operator, ``"choqolate::..."``.
+
+    Returns:
+        A decorator that leaves the function as it is; the operator is ``torch.ops.choqolate....``.
+    """
+
+    def decorate(compute: F) -> F:
+        schema = torch.library.infer_schema(compute, mutates_args=())
+        torch.library.define(name, schema, tags=(torch.Tag.pt2_compliant_tag,))
+        torch.library.impl(name, "default", compute)
+        return compute
+
+    return decorate
+
+
+def one_by_one(operator: Callable[..., Tensor | tuple[Tensor, ...]]) -> Callable[..., Any]:
+    """Make a vmap rule that calls an operator for each mapped element and stacks its results.
+
+    It serves gradients, which are mapped by ``torch.autograd.grad(..., is_grads_batched=True)`` alone.
+
+    Args:
+        operator: takes tensors and other values, returns one tensor or a tuple of them.
+
+    Returns:
+        A rule for ``torch.library.register_vmap``.
+    """
+
+    def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        def part(index: int) -> list[Any]:
+            return [x if dim is None else x.select(dim, index) for x, dim in zip(args, in_dims, strict=True)]
+
+        results: list[Any] = [operator(*part(index)) for index in range(info.batch_size)]
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        stacked = tuple(torch.stack(outputs) for outputs in zip(*results, strict=True))
+        return stacked, (0,) * len(stacked)
+
+    return rule

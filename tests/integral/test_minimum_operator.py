@@ -1,0 +1,114 @@
+"""The operator behind a factored layer, also with inputs that were sorted before."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import choqolate as cq
+from choqolate.integral.expected_minimum import sort_inputs
+from choqolate.integral.factored import FactoredCapacity
+from choqolate.integral.minimum_operator import expect_minima
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of PyTorch's tools
+
+N_INPUTS = 70  # several runs of running sums
+
+
+def by_definition(u, p, q):
+    return torch.einsum("cj,cl,bjl->bc", p, q, torch.minimum(u[:, :, None], u[:, None, :]))
+
+
+@pytest.fixture
+def parts():
+    """u, p and q."""
+    generator = torch.Generator().manual_seed(1)
+    u, p, q = (torch.rand(rows, N_INPUTS, generator=generator, dtype=torch.float64) for rows in (5, 3, 3))
+    return u, p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("presorted", [False, True])
+def test_is_registered_as_pytorch_wants_it(parts, presorted):
+    u, p, q = parts
+    inputs = sort_inputs(u)
+    order = (inputs.order, inputs.gaps) if presorted else (None, None)
+    free = (x.clone().requires_grad_() for x in (u.T.contiguous().T, p, q))
+    torch.library.opcheck(torch.ops.choqolate.expected_minimum.default, (*free, *order))
+    gradients = torch.ops.choqolate.expected_minimum_gradients.default
+    torch.library.opcheck(gradients, (u, p, q, *order, torch.rand(5, 3, dtype=u.dtype), presorted, True))
+
+
+def first_and_second_gradients(function, parts):
+    parts = [x.clone().requires_grad_() for x in parts]
+    values = function(*parts)
+    first = torch.autograd.grad(values.square().sum(), parts, create_graph=True)
+    return values, *first, *torch.autograd.grad(sum(x.square().sum() for x in first), parts)
+
+
+def test_presorted_inputs_have_all_derivatives(parts):
+    u, p, q = parts
+    inputs, directions = sort_inputs(u), tuple(torch.rand_like(x) for x in parts)
+
+    def presorted(u, p, q):
+        return expect_minima(u, p, q, inputs)
+
+    torch.testing.assert_close(
+        first_and_second_gradients(presorted, parts), first_and_second_gradients(by_definition, parts)
+    )
+    torch.testing.assert_close(
+        torch.func.jvp(presorted, parts, directions), torch.func.jvp(by_definition, parts, directions)
+    )
+    torch.testing.assert_close(
+        torch.func.vmap(presorted, (None, 0, None))(u, p[:, None], q[:1]),
+        by_definition(u, p, q[:1].expand(3, -1)).T[..., None],
+    )
+
+
+def test_maps_over_inputs_that_were_sorted_one_by_one(parts):
+    u, p, q = parts
+    inputs = sort_inputs(u)
+    operator = torch.func.vmap(torch.ops.choqolate.expected_minimum, (0, None, None, 0, 0))
+    values = operator(u[:, None], p, q, inputs.order[:, None], inputs.gaps[:, None])
+    torch.testing.assert_close(values[:, 0], by_definition(u, p, q))
+
+
+def test_a_compiled_layer_takes_presorted_inputs():
+    layer = cq.ChoquetLayer(N_INPUTS, 4, "factored", rank=2, dtype=torch.float64)
+    u = torch.rand(9, N_INPUTS, dtype=torch.float64)
+
+    def values_and_gradients(function, *inputs):
+        values, mass = function(*inputs)
+        return values, mass, *torch.autograd.grad(values.square().sum() + mass.sum(), list(layer.parameters()))
+
+    compiled = torch.compile(layer.integrate_with_mass, fullgraph=True, backend="aot_eager")
+    expected = values_and_gradients(layer.integrate_with_mass, u)
+    torch.testing.assert_close(values_and_gradients(compiled, u, sort_inputs(u)), expected)
+    torch.testing.assert_close(values_and_gradients(layer.integrate_with_mass, u, sort_inputs(u)), expected)
+
+
+def random_capacity(dtype):
+    generator = torch.Generator().manual_seed(2)
+    shapes = (2, 5), (2, N_INPUTS), (2, 2, N_INPUTS), (2, 2, N_INPUTS)
+    return [torch.randn(shape, generator=generator).softmax(-1).to(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("presorted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_that_of_weights_and_values_alone(dtype, presorted):
+    weights, u = random_capacity(dtype), torch.rand(6, N_INPUTS).to(dtype)
+    values = FactoredCapacity(*weights).integrate_sorted(u, sort_inputs(u) if presorted else None)
+    single = FactoredCapacity(*(part.float() for part in weights)).integrate(u.float())
+    assert torch.equal(values, single.to(dtype))
+
+
+def test_autocasting_changes_nothing(parts):
+    weights, parts = random_capacity(torch.float32), [x.float() for x in parts]
+
+    def values_and_gradients():
+        free = [x.clone().requires_grad_() for x in parts]
+        minima = expect_minima(*free)
+        return FactoredCapacity(*weights).integrate(parts[0]), minima, *torch.autograd.grad(minima.sum(), free)
+
+    expected = values_and_gradients()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(values_and_gradients(), expected, rtol=0, atol=0)
