@@ -140,7 +140,7 @@ def run_both(u, theta, g, g_mass, softmax):
 
 
 @pytest.mark.skipif(not native_status().in_use, reason=f"no native kernel: {native_status().reason}")
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(
     st.sampled_from([torch.float32, torch.float64]),
     st.booleans(),
@@ -149,11 +149,11 @@ def run_both(u, theta, g, g_mass, softmax):
     st.one_of(st.integers(0, 70), st.integers(500, 530), st.integers(71, 1100)),
     st.sampled_from([(), (1,), (3,)]),
     st.sampled_from(["plain", "transposed", "spread"]),
-    st.integers(1, 4),
+    st.integers(1, 3),
     st.integers(0, 2**31),
 )
 def test_native_and_fallback_agree(dtype, softmax, inputs, nodes, rows, stacks, layout, threads, seed):
-    while inputs**2 * nodes * max(rows, 1) > 2e7:  # large in one direction at a time, so that it stays quick
+    while inputs**2 * nodes * max(rows, 1) > 8e6:  # large in one direction at a time, so that it stays quick
         inputs, nodes, rows = (inputs + 1) // 2, (nodes + 1) // 2, rows // 2
     generator = torch.Generator().manual_seed(seed)
 

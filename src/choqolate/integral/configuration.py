@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import Literal, overload
 
 import torch
@@ -57,7 +56,6 @@ def _openmp(status: NativeStatus) -> str:
         return "that of PyTorch"
     if not status.openmp:
         return "none: the native kernel was compiled without it and uses one thread"
-    names = ", ".join(Path(path).name for path in status.runtimes)
-    if len(status.runtimes) > 1:
-        return f"{names}: the native kernel and PyTorch do not share their threads"
-    return f"{names}, shared with PyTorch" if names else "in use"
+    if status.shares_threads is None:
+        return "in use"
+    return "shared with PyTorch" if status.shares_threads else "a second copy, which does not share PyTorch's threads"

@@ -51,15 +51,14 @@ class NativeStatus:
         reason: one sentence.
         variant: the instructions it uses: ``"avx512"``, ``"avx2"`` or ``"baseline"``; empty if there is none.
         openmp: whether it can use more than one thread.
-        runtimes: the OpenMP libraries in this process, where the system tells. More than one means that the kernel and
-            PyTorch do not share their threads.
+        shares_threads: whether these are PyTorch's; ``None`` if that cannot be told.
     """
 
     in_use: bool
     reason: str
     variant: str = ""
     openmp: bool = False
-    runtimes: tuple[str, ...] = ()
+    shares_threads: bool | None = None
 
 
 class _Functions:
@@ -97,20 +96,22 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
     except (OSError, AttributeError) as error:
         return NativeStatus(False, f"the library could not be loaded ({error})"), {}
     reason = f"compiled with {record['compiler']}"
-    return NativeStatus(True, reason, variant, bool(record["openmp"]), _openmp_runtimes()), functions
+    openmp = bool(record["openmp"])
+    return NativeStatus(True, reason, variant, openmp, _shares_threads(library) if openmp else None), functions
 
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _openmp_runtimes() -> tuple[str, ...]:
+def _shares_threads(library: ctypes.CDLL) -> bool | None:
+    """Whether the library and PyTorch came to the same copy of OpenMP: two would each have a pool of threads."""
     try:
-        mapped = Path("/proc/self/maps").read_text("utf-8").splitlines()
-    except OSError:
-        return ()
-    paths = {line.split(maxsplit=5)[5] for line in mapped if line.count("/")}
-    return tuple(sorted(path for path in paths if Path(path).name.startswith(("libgomp", "libomp", "libiomp"))))
+        of_torch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        own, its = (ctypes.cast(x.omp_get_max_threads, ctypes.c_void_p).value for x in (library, of_torch))
+    except (OSError, AttributeError):
+        return None
+    return own == its
 
 
 def native_status() -> NativeStatus:

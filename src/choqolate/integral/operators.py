@@ -17,7 +17,7 @@ from torch import Tensor
 
 from choqolate.integral import blocked, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
-from choqolate.integral.operator_registration import one_by_one
+from choqolate.integral.operator_registration import define_operator, one_by_one
 from choqolate.integral.precision import HALF, without_autocast
 
 _FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -62,7 +62,7 @@ def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tens
 # ---------------------------------------------------------------- operators
 
 
-@torch.library.custom_op("choqolate::integral", mutates_args=())
+@define_operator("choqolate::integral")
 def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Values ``(S, B, N)``, mass of the pairs ``(S, N)``, and the scale ``(S, N, 2)``: maximum and 1 / sum."""
     if native.serves(u):
@@ -79,7 +79,7 @@ def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor
     return values, mass, scale
 
 
-@torch.library.custom_op("choqolate::integral_input_gradient", mutates_args=())
+@define_operator("choqolate::integral_input_gradient")
 def _input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
     """Gradient ``(S, B, M)`` of the inputs."""
     if native.serves(u):
@@ -89,7 +89,7 @@ def _input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g:
         return torch.stack([blocked.input_gradient(*parts) for parts in zip(u, w, g, strict=True)])
 
 
-@torch.library.custom_op("choqolate::integral_weight_gradient", mutates_args=())
+@define_operator("choqolate::integral_weight_gradient")
 def _weight_gradient(
     u: Tensor,
     weights: Tensor,
@@ -124,19 +124,19 @@ def _rescaled(theta: Tensor, scale: Tensor) -> Tensor:
     return (theta - largest[..., None, None]).exp_().mul_(factor[..., None, None])
 
 
-@_integral.register_fake
+@torch.library.register_fake("choqolate::integral")
 def _(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
     stacks, nodes = u.shape[0], weights.shape[1]
     values = u.new_empty(stacks, u.shape[1], nodes)
     return values, u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
 
 
-@_input_gradient.register_fake
+@torch.library.register_fake("choqolate::integral_input_gradient")
 def _(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
     return u.new_empty(u.shape)
 
 
-@_weight_gradient.register_fake
+@torch.library.register_fake("choqolate::integral_weight_gradient")
 def _(u: Tensor, weights: Tensor, *others: object) -> Tensor:
     return u.new_empty(weights.shape)
 
@@ -166,9 +166,11 @@ def _backward(
     for_u, for_weights, _ = ctx.needs_input_grad
     grad_u = grad_weights = None
     if for_u:
-        grad_u = _input_gradient(u, weights, ctx.softmax, scale, g)
+        grad_u = torch.ops.choqolate.integral_input_gradient(u, weights, ctx.softmax, scale, g)
     if for_weights:
-        grad_weights = _weight_gradient(u, weights, ctx.softmax, scale, values, mass, g, g_mass)
+        grad_weights = torch.ops.choqolate.integral_weight_gradient(
+            u, weights, ctx.softmax, scale, values, mass, g, g_mass
+        )
     return grad_u, grad_weights, None
 
 
@@ -262,13 +264,17 @@ def _vmap(
     return tuple(x.unflatten(0, many.shape[:2]) for x in outputs), (0, 0, 0)
 
 
-_integral.register_autograd(_backward, setup_context=_setup_context)
+torch.library.register_autograd("choqolate::integral", _backward, setup_context=_setup_context)
 
 
-@_integral.register_vmap
+@torch.library.register_vmap("choqolate::integral")
 def _(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
     return _vmap(torch.ops.choqolate.integral, info.batch_size, in_dims, *args)
 
 
-_input_gradient.register_vmap(one_by_one(_input_gradient))
-_weight_gradient.register_vmap(one_by_one(_weight_gradient))
+torch.library.register_vmap(
+    "choqolate::integral_input_gradient", one_by_one(torch.ops.choqolate.integral_input_gradient)
+)
+torch.library.register_vmap(
+    "choqolate::integral_weight_gradient", one_by_one(torch.ops.choqolate.integral_weight_gradient)
+)
