@@ -13,6 +13,7 @@ from torch import Tensor
 from choqolate.errors import ChoqolateError
 from choqolate.integral import ChoquetLayer
 from choqolate.integral.expected_minimum import SortedInputs, sort_inputs
+from choqolate.network.adam import Adam
 from choqolate.network.module import ChoqolateNetwork
 
 # One stream of batches for every run of every model: runs that see the same batches can share their features.
@@ -101,7 +102,8 @@ def train(
         ChoqolateError: if the loss of a run stops being a finite number.
     """
     n_rows, n_runs = len(inputs), len(network.seeds)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
+    parameters = list(network.parameters())
+    optimizer = Adam(parameters, learning_rate)
     order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
     presorted = _presort(network, inputs)
     histories = [History() for _ in range(n_runs)]
@@ -114,9 +116,8 @@ def train(
             losses = objective.fit_term(scores, y, weights[batch])
             if objective.l1:
                 losses = losses + objective.penalty(network, node_mass, class_mass)
-            optimizer.zero_grad()
-            losses.sum().backward()  # runs share no parameter, so the sum leaves each its own gradient
-            optimizer.step()
+            # runs share no parameter, so the gradient of the sum is that of each
+            optimizer.step(torch.autograd.grad(losses.sum(), parameters))
             loss_sum += losses.detach() * len(batch)
             hits += (scores.detach().argmax(-1) == y).sum(1)
         _record(histories, loss_sum / n_rows, hits / n_rows, network.seeds, epoch)
