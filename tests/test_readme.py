@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import pytest
@@ -76,6 +77,17 @@ def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     assert "Group-DRO" in out
     assert (newcomer / "comparison" / "summary.md").exists()
     plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
+def test_the_python_code_of_the_page_on_the_layer_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "layer.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    space: dict[str, Any] = {}
+    exec(compile("\n".join(blocks), "layer.md", "exec"), space)
+    assert space["per_row"].shape == (8, 5, 60)
+    assert space["compiled"](space["torch"].rand(3, 20)).shape == (3, 5)
+    assert "kernel" in capsys.readouterr().out
 
 
 def test_the_python_code_of_the_page_on_deployment_runs(newcomer):
