@@ -142,9 +142,9 @@ INLINE real sum_of(const real *x, index count) {
 
 /* exp(x) for x <= 0. With n = round(x / ln 2) and r = x - n ln 2: 2^n times the Taylor polynomial at r. */
 INLINE vec exponential(vec x) {
-    static const real inverse_factorial[] = {1.0,          1.0,          1.0 / 2,       1.0 / 6,        1.0 / 24,
-                                             1.0 / 120,    1.0 / 720,    1.0 / 5040,    1.0 / 40320,    1.0 / 362880,
-                                             1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+    static const real inverse_factorial[] = {
+        1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
+        1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
     ivec vanishes = x < (vec){0} + (real)EXP_LOWEST; /* false for NaN, which passes through */
     vec shifted = maximum(x, (vec){0} + (real)EXP_LOWEST) * (real)1.4426950408889634 + (real)ROUNDING;
     vec n = shifted - (real)ROUNDING;
@@ -266,13 +266,13 @@ static void prepare_block(const real *w, const real *factors, index first, index
 
 /* LANES rows of x side by side, out[column][lane]; rows past the last are zero. */
 static void transpose_rows(const strided *x, index stack, index first, index rows, index columns, real *out) {
-    for (index lane = 0; lane < LANES; lane++) {
+    index filled = smaller(LANES, rows - first);
+    for (index lane = 0; lane < filled; lane++) {
         const real *row = x->data + stack * x->stack + (first + lane) * x->row;
-        if (first + lane < rows)
-            for (index m = 0; m < columns; m++) out[m * LANES + lane] = row[m * x->column];
-        else
-            for (index m = 0; m < columns; m++) out[m * LANES + lane] = 0;
+        for (index m = 0; m < columns; m++) out[m * LANES + lane] = row[m * x->column];
     }
+    for (index lane = filled; lane < LANES; lane++)
+        for (index m = 0; m < columns; m++) out[m * LANES + lane] = 0;
 }
 
 /* Add the pairs of rows first to last to the sums of the tile's nodes, for one vector of rows. */
@@ -316,16 +316,16 @@ INLINE void share_gradient(vec *grad, const real *weights, const vec *u, const v
 }
 
 /* A loop over nodes is unrolled only if their number is known. */
-#define BY_WIDTH(width, call)              \
-    switch (width) {                       \
-    case 1: call(1); break;                \
-    case 2: call(2); break;                \
-    case 3: call(3); break;                \
-    case 4: call(4); break;                \
-    case 5: call(5); break;                \
-    case 6: call(6); break;                \
-    case 7: call(7); break;                \
-    default: call(8); break;               \
+#define BY_WIDTH(width, call) \
+    switch (width) {          \
+    case 1: call(1); break;   \
+    case 2: call(2); break;   \
+    case 3: call(3); break;   \
+    case 4: call(4); break;   \
+    case 5: call(5); break;   \
+    case 6: call(6); break;   \
+    case 7: call(7); break;   \
+    default: call(8); break;  \
     }
 
 /* ---------------------------------------------------------------- who works on what, in which memory */
