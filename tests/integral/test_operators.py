@@ -75,6 +75,14 @@ def test_compile_in_one_graph(layer, u):
         )
 
 
+def test_compile_a_transformed_layer(layer, u):
+    parameters = list(layer.parameters())
+    for transform in (torch.func.vmap, lambda f: torch.func.grad(lambda x: f(x).square().sum())):
+        compiled = torch.compile(transform(layer), backend="aot_eager")
+        expected = transform(lambda x: formula(x, *parameters))
+        torch.testing.assert_close(compiled(u), expected(u))
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_export_with_a_dynamic_batch(layer, u, strict):
     batch = torch.export.Dim("batch", min=2)

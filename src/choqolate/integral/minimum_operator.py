@@ -17,7 +17,7 @@ from torch import Tensor
 
 from choqolate.integral import expected_minimum
 from choqolate.integral.expected_minimum import SortedInputs
-from choqolate.integral.operator_registration import define_operator, one_by_one
+from choqolate.integral.operator_registration import define_operator, one_by_one, transforms_active
 from choqolate.integral.precision import without_autocast
 
 _VALUES, _GRADIENTS = "choqolate::expected_minimum", "choqolate::expected_minimum_gradients"
@@ -39,8 +39,11 @@ def expect_minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None =
     >>> expect_minima(torch.tensor([[1.0, 0.5]]), one, other)  # 1 or 0.5, with equal probability
     tensor([[0.7500]])
     """
-    operator = torch.ops.choqolate.expected_minimum if torch.compiler.is_compiling() else _ExpectedMinimum.apply
     order, gaps = (None, None) if inputs is None else (inputs.order, inputs.gaps)
+    capturing = torch.compiler.is_compiling()
+    if capturing and transforms_active():  # registered derivatives know no torch.func
+        return _formula(u, p, q, _descending(u, order))
+    operator = torch.ops.choqolate.expected_minimum if capturing else _ExpectedMinimum.apply
     values: Tensor = operator(u, p, q, order, gaps)
     return values
 

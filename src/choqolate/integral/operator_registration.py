@@ -10,6 +10,9 @@ from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# whether a transform of torch.func is at work; where PyTorch does not tell: maybe
+transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
 
 def define_operator(name: str) -> Callable[[F], F]:
     """Register a function of tensors and plain values as an operator that computes on every device.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from choqolate.integral import blocked, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
-from choqolate.integral.operator_registration import define_operator, one_by_one
+from choqolate.integral.operator_registration import define_operator, one_by_one, transforms_active
 from choqolate.integral.precision import HALF, without_autocast
 
 _FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -41,7 +41,11 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
     if u.dtype in HALF:  # numbers of a few digits do not sum up
         values, mass = integrate_pairs(u.float(), weights.float(), softmax=softmax)
         return values.to(u.dtype), None if mass is None else mass.to(u.dtype)
-    if u.shape[-1] <= _FORMULA_UP_TO and (torch.compiler.is_compiling() or not native.serves(u)):
+    if torch.compiler.is_compiling():
+        plain = u.shape[-1] <= _FORMULA_UP_TO or transforms_active()  # registered derivatives know no torch.func
+    else:
+        plain = u.shape[-1] <= _FORMULA_UP_TO and not native.serves(u)
+    if plain:
         return _by_formula(u, weights, softmax)
     integral, stacks = _pick_integral(), weights.shape[:-3]
     if not stacks:
@@ -228,15 +232,12 @@ class _TransformedIntegral(torch.autograd.Function):
         return _vmap(_TransformedIntegral.apply, info.batch_size, in_dims, u, weights, softmax)
 
 
-_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)  # where it is not known: maybe
-
-
 def _pick_integral() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     """The form of the operator that the caller's context understands."""
     if torch.compiler.is_compiling():
         operator: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.ops.choqolate.integral
         return operator
-    return _TransformedIntegral.apply if _transforms_active() else _Integral.apply
+    return _TransformedIntegral.apply if transforms_active() else _Integral.apply
 
 
 def _vmap(
