@@ -132,6 +132,16 @@ def test_a_row_with_a_score_that_is_not_finite_gives_nan_and_the_others_stay(tmp
         np.testing.assert_array_equal(values[[0, 2]], before[name][[0, 2]])
 
 
+@pytest.mark.parametrize("form", ["pairwise", "factored"])
+def test_a_fit_after_an_export_gives_the_same_bits(tmp_path, birds, form):
+    def fit():
+        return cq.ChoqolateClassifier(n_nodes=4, epochs=2, **FORMS[form]).fit(*birds)
+
+    before = fit()
+    before.export_onnx(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(fit().node_attributions_, before.node_attributions_)
+
+
 def test_the_temperature_is_the_one_that_predictions_use(tmp_path, birds):
     warmer = cq.ChoqolateClassifier(n_nodes=4, epochs=2).fit(*birds).set_params(temperature=0.3)
     session = session_of(warmer, tmp_path / "model.onnx")
