@@ -18,6 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _buffers = threading.local()
+_MOST_KEPT = 1 << 24  # numbers
 
 
 def is_tracing() -> bool:
@@ -49,6 +50,8 @@ def workspace(size: int, like: Tensor) -> Tensor:
     """A flat buffer, on a CPU kept for the next time: fresh pages from the system cost as much as filling them."""
     if like.is_cuda or is_tracing():
         return like.new_empty(size)
+    if size > _MOST_KEPT:
+        return torch.empty(size, dtype=like.dtype)
     buffers, name = _buffers.__dict__, str(like.dtype)
     if name not in buffers or len(buffers[name]) < size:
         with torch.inference_mode(False):
