@@ -46,48 +46,73 @@ class CustomBuildHook(BuildHookInterface):
         if self.target_name != "wheel":
             return
         folder = Path(self.root) / FOLDER
-        record = build(folder)
-        (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
-        build_data["artifacts"] += [str(FOLDER / name) for name in (LIBRARY, RECORD)]
+        self.scratch = tempfile.TemporaryDirectory()
+        built = Path(self.scratch.name)
+        record = build(folder / "kernel.c", built)
+        (built / RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+        if version == "editable":  # the package is used where it stands
+            for file in (built / LIBRARY, built / RECORD):
+                if file.exists():
+                    replace(file, folder / file.name)
+        else:
+            inside = {str(built / RECORD): f"choqolate/integral/{RECORD}"}
+            if "library" in record:
+                inside[str(built / LIBRARY)] = f"choqolate/integral/{LIBRARY}"
+            build_data["force_include"].update(inside)
         if "library" in record:
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["tag"] = f"py3-none-{platform_tag()}"
             self.app.display_info(f"native kernel: compiled with {record['compiler']}")
         else:
             self.app.display_warning(
-                f"native kernel: not built, {record['reason']}; PyTorch's operations serve instead"
+                f"native kernel: not built, {record['reason']}; PyTorch operations are used instead"
             )
 
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if self.target_name == "wheel":
+            self.scratch.cleanup()
 
-def build(folder: Path) -> dict[str, Any]:
-    """Compile ``kernel.c`` of a folder into its library; return what to remember of it."""
-    (folder / LIBRARY).unlink(missing_ok=True)
+
+def build(source: Path, folder: Path) -> dict[str, Any]:
+    """Compile ``kernel.c`` into a library in a folder; return the build record."""
     if os.environ.get("CHOQOLATE_NATIVE", "1") == "0":
         return {"reason": "CHOQOLATE_NATIVE=0 was set when the package was installed"}
     if sys.platform not in ("linux", "darwin"):
         return {"reason": f"it is not available for {sys.platform}"}
     compiler = find_compiler()
     if compiler is None:
-        return {"reason": "no C compiler was found when the package was installed"}
-    source = folder / "kernel.c"
+        wanted = os.environ.get("CC") or "no C compiler"
+        return {"reason": f"{wanted} was {'not ' if os.environ.get('CC') else ''}found when the package was installed"}
     failure = ""
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        for openmp in (["-fopenmp"], []):  # some compilers come without it
-            try:
-                library = link(compiler, compile_all(compiler, source, Path(scratch), openmp), Path(scratch), openmp)
-            except subprocess.CalledProcessError as error:
-                failure = failure or (error.stderr.strip().splitlines() or ["no message"])[0]
-                continue
-            library.replace(folder / LIBRARY)
+    for openmp in (["-fopenmp"], []):  # some compilers come without it
+        try:
+            library = link(compiler, compile_all(compiler, source, folder, openmp), folder, openmp)
             return {
                 "library": LIBRARY,
                 "compiler": version_of(compiler),
                 "openmp": bool(openmp),
                 "variants": list(VARIANTS),
                 "source": digest(source),
-                "contents": digest(folder / LIBRARY),
+                "contents": digest(library),
             }
+        except subprocess.CalledProcessError as error:
+            failure = failure or (error.stderr.strip().splitlines() or ["no message"])[0]
+        except (OSError, ValueError) as error:
+            failure = failure or str(error)
     return {"reason": f"{shlex.join(compiler)} failed when the package was installed ({failure})"}
+
+
+def replace(file: Path, target: Path) -> None:
+    """Copy a file beside its target, then rename: whoever loads the target meanwhile has the old one or the new one."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copy(file, beside)
+    beside.replace(target)
+
+
+def platform_tag() -> str:
+    """The platform that a wheel with the library is for."""
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return tag.replace("universal2", platform.machine())  # the library holds one architecture
 
 
 def digest(path: Path) -> str:
@@ -125,10 +150,13 @@ def link(compiler: list[str], objects: list[Path], scratch: Path, openmp: list[s
 
 
 def version_of(compiler: list[str]) -> str:
-    """The compiler's own first line about itself."""
-    return run([*compiler, "--version"]).stdout.splitlines()[0]
+    """First line of the compiler's ``--version``, or its command."""
+    try:
+        return run([*compiler, "--version"]).stdout.splitlines()[0]
+    except (OSError, IndexError, ValueError, subprocess.CalledProcessError):
+        return shlex.join(compiler)
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command and hold its output."""
+    """Run a command and capture its output."""
     return subprocess.run(command, capture_output=True, text=True, check=True)

@@ -60,7 +60,7 @@ static void trial(void) {
     real *grad_u = take(stacks * rows * inputs, sizeof(real));
     for (index i = 0; i < count; i++) theta[i] = (real)(4 * uniform() - 2);
     for (index i = 0; i < stacks * nodes; i++) g_mass[i] = (real)uniform();
-    real *work = take(EXPORT(choquet_workspace)(stacks, rows, inputs, nodes, threads), sizeof(real));
+    real *work = take(EXPORT(choquet_workspace)(stacks, rows, inputs, nodes, softmax, threads), sizeof(real));
 
     EXPORT(choquet_values)(u.data, u.stack, u.row, u.column, theta, softmax, values, mass, scale, stacks, rows, inputs, nodes,
                            work, threads);

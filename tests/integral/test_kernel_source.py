@@ -58,25 +58,24 @@ def hook():
     return module
 
 
-@pytest.fixture
-def folder(tmp_path):
-    shutil.copy(FOLDER / "kernel.c", tmp_path)
-    return tmp_path
+def test_hook_says_why_it_builds_nothing(hook, tmp_path, monkeypatch):
+    def reason():
+        return hook.build(FOLDER / "kernel.c", tmp_path)["reason"]
 
-
-def test_hook_says_why_it_builds_nothing(hook, folder, monkeypatch):
     monkeypatch.setenv("CHOQOLATE_NATIVE", "0")
-    assert hook.build(folder) == {"reason": "CHOQOLATE_NATIVE=0 was set when the package was installed"}
+    assert reason() == "CHOQOLATE_NATIVE=0 was set when the package was installed"
     monkeypatch.delenv("CHOQOLATE_NATIVE")
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setenv("PATH", str(folder))
-    assert hook.build(folder) == {"reason": "no C compiler was found when the package was installed"}
-    broken = folder / "broken-cc"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert reason() == "no C compiler was found when the package was installed"
+    monkeypatch.setenv("CC", "my-cc -v")
+    assert reason() == "my-cc -v was not found when the package was installed"
+    broken = tmp_path / "broken-cc"
     broken.write_text("#!/bin/sh\necho sorry, not today >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("CC", f"{broken} -v")
-    assert hook.build(folder) == {"reason": f"{broken} -v failed when the package was installed (sorry, not today)"}
-    assert sorted(path.name for path in folder.iterdir()) == ["broken-cc", "kernel.c"]
+    assert reason() == f"{broken} -v failed when the package was installed (sorry, not today)"
+    assert [path.name for path in tmp_path.iterdir()] == ["broken-cc"]
 
 
 @needs_compiler
@@ -87,18 +86,23 @@ def test_wheel_holds_the_library_and_is_tagged_for_its_platform(hook, tmp_path):
         shutil.copy(ROOT / name, project)
     shutil.copytree(ROOT / "src", project / "src", ignore=shutil.ignore_patterns("native_*.so", "native_build.json"))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "dist"]
+    for folder in (project / "src" / "choqolate" / "integral", project):
+        folder.chmod(0o555)  # a build leaves the source alone
     built = run(*command, cwd=project)
+    for folder in (project, project / "src" / "choqolate" / "integral"):
+        folder.chmod(0o755)
     assert not built.returncode, built.stderr
     (wheel,) = (tmp_path / "dist").iterdir()
     assert "-py3-none-" in wheel.name
     assert platform.machine() in wheel.name
+    assert not list(project.rglob("native_*"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "unpacked")
     installed = tmp_path / "unpacked" / "choqolate" / "integral"
     record = hook.json.loads((installed / "native_build.json").read_text())
     assert record["source"] == hook.hashlib.sha256((FOLDER / "kernel.c").read_bytes()).hexdigest()
     library = ctypes.CDLL(str(installed / record["library"]))
-    assert library.choquet_workspace_f64_baseline(1, 1, 1, 1, 1) > 0
+    assert library.choquet_workspace_f64_baseline(1, 1, 1, 1, 1, 1) > 0
     assert all(hasattr(library, f"choquet_values_f32_{variant}") for variant in record["variants"])
     (project / "src" / "choqolate" / "integral" / "kernel.c").write_text("no C at all")
     assert not run(*command, cwd=project).returncode  # a failing compiler fails no installation

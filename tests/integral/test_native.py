@@ -97,6 +97,8 @@ with (here / "kernel.c").open("a") as source:
 report()
 record.write_text('{"reason": "no C compiler was found when the package was installed"}')
 report()
+record.write_text('["half a rec')
+report()
 record.unlink()
 report()
 """
@@ -118,7 +120,8 @@ def test_a_library_that_does_not_fit_is_not_used(tmp_path):
         "the library is missing or damaged; install the package again",
         "it was built from another version of kernel.c; install the package again",
         "no C compiler was found when the package was installed",
-        "the package was installed without building it",
+        "it was not built when the package was installed",
+        "it was not built when the package was installed",
     ]
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
 
 import pytest
 import torch
 from torch.autograd import forward_ad
 
 import choqolate as cq
+from choqolate.integral import PairwiseCapacity
 
 pytestmark = [pytest.mark.usefixtures("kernel"), pytest.mark.filterwarnings("ignore")]  # warnings of PyTorch's tools
 
@@ -230,3 +234,51 @@ def test_state_dict_deepcopy_and_replicas(layer, u):
     assert torch.equal(values, expected)
     values.sum().backward()
     assert all(theta.grad is not None for theta in layer.parameters())
+
+
+def test_forward_mode_jacobian_all_at_once(layer, u):
+    computed = torch.autograd.functional.jacobian(layer, u[:3], strategy="forward-mode", vectorize=True)
+    parameters = list(layer.parameters())
+    torch.testing.assert_close(computed, torch.func.jacrev(lambda x: formula(x, *parameters))(u[:3]))
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_pairwise_operators_are_registered_as_pytorch_wants_it(softmax):
+    u, weights = (torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 5, 20), (2, 3, 20, 20)))
+    torch.library.opcheck(torch.ops.choqolate.integral.default, (u, weights, softmax))
+    values, mass, scale = torch.ops.choqolate.integral(u.detach(), weights.detach(), softmax)
+    g, g_mass = torch.rand_like(values), torch.rand_like(mass) if softmax else None
+    arguments = (u.detach(), weights.detach(), softmax, scale)
+    torch.library.opcheck(torch.ops.choqolate.integral_input_gradient.default, (*arguments, g))
+    torch.library.opcheck(torch.ops.choqolate.integral_weight_gradient.default, (*arguments, values, mass, g, g_mass))
+
+
+def test_operators_refuse_what_does_not_fit():
+    u, w = torch.rand(2, 4, 20), torch.rand(2, 3, 20, 20)
+    integral, gradient = torch.ops.choqolate.integral, torch.ops.choqolate.integral_input_gradient
+    scale, g = torch.rand(2, 3, 2), torch.rand(2, 4, 3)
+    for wrong, message in (
+        (lambda: integral(u, w[:, :, :10, :10], True), r"Expected weights of shape \(S, N, M, M\).*\(2, 3, 10, 10\)"),
+        (lambda: integral(u, w[:1], True), r"weights of shape.*\(1, 3, 20, 20\)"),
+        (lambda: integral(u[0], w, True), r"Expected u of shape \(S, B, M\)"),
+        (lambda: integral(u, w.double(), True), "weights to have the dtype and device of u, torch.float32 on cpu"),
+        (lambda: integral(u.to("meta"), w.double().to("meta"), True), "torch.float64 on meta"),
+        (lambda: gradient(u, w, True, scale, g[:, :2]), r"g of shape \(S, B, N\)"),
+        (lambda: gradient(u, w, True, scale[:1], g), r"scale of shape \(S, N, 2\)"),
+        (lambda: PairwiseCapacity(w[0].double()).integrate(u[0]), "got torch.float64 on cpu"),
+    ):
+        with pytest.raises(cq.ChoqolateError, match=message):
+            wrong()
+
+
+def test_an_exported_program_is_loaded_in_another_process(tmp_path):
+    layer, u = cq.ChoquetLayer(20, 3), torch.rand(4, 20)
+    torch.export.save(torch.export.export(layer, (u,)), tmp_path / "layer.pt2")
+    torch.save(u, tmp_path / "u.pt")
+    code = (
+        "import sys, torch, choqolate.integral\n"
+        "layer = torch.export.load(sys.argv[1] + '/layer.pt2').module()\n"
+        "print(layer(torch.load(sys.argv[1] + '/u.pt')).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    torch.testing.assert_close(torch.tensor(json.loads(done.stdout)), layer(u).detach())

@@ -53,9 +53,9 @@ def _kernel(status: NativeStatus) -> str:
 
 def _openmp(status: NativeStatus) -> str:
     if not status.in_use:
-        return "that of PyTorch"
+        return "PyTorch's own"
     if not status.openmp:
         return "none: the native kernel was compiled without it and uses one thread"
     if status.shares_threads is None:
-        return "in use"
+        return "in use; whether its threads are shared with PyTorch is unknown"
     return "shared with PyTorch" if status.shares_threads else "a second copy, which does not share PyTorch's threads"

@@ -35,7 +35,7 @@ def pairwise_tangent(u: Tensor, w: Tensor, du: Tensor) -> Tensor:
 
 def softmax_weights(theta: Tensor) -> Tensor:
     """The weights ``(..., N, M, M)``: a softmax over all M^2 parameters of an integral."""
-    return theta.flatten(-2).softmax(-1).view(theta.shape)
+    return _flat(theta).softmax(-1).view(theta.shape)
 
 
 def pair_mass(w: Tensor) -> Tensor:
@@ -46,7 +46,12 @@ def pair_mass(w: Tensor) -> Tensor:
 def _combine(singles: Tensor, differences: Tensor, w: Tensor) -> Tensor:
     shapley = (w.sum(-1) + w.sum(-2)) * 0.5
     signed = w * _signs(w.shape[-1], w.dtype, w.device)
-    return singles @ shapley.transpose(-1, -2) + differences.flatten(-2) @ signed.flatten(-2).transpose(-1, -2)
+    return singles @ shapley.transpose(-1, -2) + _flat(differences) @ _flat(signed).transpose(-1, -2)
+
+
+def _flat(x: Tensor) -> Tensor:
+    """``(..., M, M)`` as ``(..., M^2)``; ``flatten`` has no batching rule for forward-mode derivatives."""
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 @kept(maxsize=8)

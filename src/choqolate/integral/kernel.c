@@ -354,15 +354,16 @@ typedef struct {
     real *shared;
 } part;
 
-static job make_job(index stacks, index rows, index inputs, index nodes, int threads) {
-    job p = {.stacks = stacks, .rows = rows, .inputs = inputs, .nodes = nodes};
+static job make_job(index stacks, index rows, index inputs, index nodes, int softmax, int threads) {
+    job p = {.stacks = stacks, .rows = rows, .inputs = inputs, .nodes = nodes, .softmax = softmax};
+    index width = smaller(NODES, nodes);
     double work = 0.5 * (double)stacks * (double)rows * (double)inputs * (double)inputs * (double)nodes;
     if (work < PARALLEL_FROM) threads = 1;
     p.teams = stacks >= threads ? threads : 1;
     p.threads = p.teams > 1 ? 1 : threads;
     p.tiles = parts_of(nodes, NODES);
-    p.pairs_space = round_up(pairs_of(inputs) * NODES);
-    p.matrix_space = round_up(inputs * inputs * NODES);
+    p.pairs_space = round_up(pairs_of(inputs) * width);
+    p.matrix_space = softmax ? round_up(inputs * inputs * width) : 0;
     p.group = smaller(larger(GROUP / larger(p.pairs_space, 1), 1), larger(p.tiles, 1));
     p.shared = p.group * (p.pairs_space + larger(p.matrix_space, (GRADIENT_ROWS + 2) * NODES)) +
                round_up(inputs * GRADIENT_ROWS);
@@ -371,8 +372,8 @@ static job make_job(index stacks, index rows, index inputs, index nodes, int thr
 }
 
 /* Numbers of workspace that any of the functions needs. */
-index EXPORT(choquet_workspace)(index stacks, index rows, index inputs, index nodes, int threads) {
-    job p = make_job(stacks, rows, inputs, nodes, threads);
+index EXPORT(choquet_workspace)(index stacks, index rows, index inputs, index nodes, int softmax, int threads) {
+    job p = make_job(stacks, rows, inputs, nodes, softmax, threads);
     return p.teams * (p.shared + p.threads * p.own);
 }
 
@@ -478,9 +479,9 @@ static void integrate_stack(const job *p, index stack, real *work) { for_each_gr
 void EXPORT(choquet_values)(const real *u, index u_stack, index u_row, index u_column, const real *theta, int softmax,
                             real *values, real *mass, real *scale, index stacks, index rows, index inputs, index nodes,
                             real *work, int threads) {
-    job p = make_job(stacks, rows, inputs, nodes, threads);
+    job p = make_job(stacks, rows, inputs, nodes, softmax, threads);
     p.u = (strided){u, u_stack, u_row, u_column};
-    p.theta = theta, p.softmax = softmax, p.scale = scale;
+    p.theta = theta, p.scale = scale;
     p.new_values = values, p.new_mass = mass;
     for_each_stack(&p, integrate_stack, work);
 }
@@ -523,9 +524,9 @@ void EXPORT(choquet_input_gradient)(const real *u, index u_stack, index u_row, i
                                     int softmax, real *scale, const real *g, index g_stack, index g_row,
                                     index g_column, real *grad, index stacks, index rows, index inputs, index nodes,
                                     real *work, int threads) {
-    job p = make_job(stacks, rows, inputs, nodes, threads);
+    job p = make_job(stacks, rows, inputs, nodes, softmax, threads);
     p.u = (strided){u, u_stack, u_row, u_column}, p.g = (strided){g, g_stack, g_row, g_column};
-    p.theta = theta, p.softmax = softmax, p.scale = scale, p.grad = grad;
+    p.theta = theta, p.scale = scale, p.grad = grad;
     for_each_stack(&p, share_stack, work);
 }
 
@@ -659,9 +660,9 @@ void EXPORT(choquet_weight_gradient)(const real *u, index u_stack, index u_row, 
                                      int softmax, real *scale, const real *values, const real *mass, const real *g,
                                      index g_stack, index g_row, index g_column, const real *g_mass, real *grad,
                                      index stacks, index rows, index inputs, index nodes, real *work, int threads) {
-    job p = make_job(stacks, rows, inputs, nodes, threads);
+    job p = make_job(stacks, rows, inputs, nodes, softmax, threads);
     p.u = (strided){u, u_stack, u_row, u_column}, p.g = (strided){g, g_stack, g_row, g_column};
-    p.theta = theta, p.softmax = softmax, p.scale = scale;
+    p.theta = theta, p.scale = scale;
     p.values = values, p.mass = mass, p.g_mass = g_mass, p.grad = grad;
     for_each_stack(&p, slope_stack, work);
 }

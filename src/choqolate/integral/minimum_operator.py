@@ -41,7 +41,7 @@ def expect_minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None =
     """
     order, gaps = (None, None) if inputs is None else (inputs.order, inputs.gaps)
     capturing = torch.compiler.is_compiling()
-    if capturing and transforms_active():  # registered derivatives know no torch.func
+    if capturing and transforms_active():  # derivatives registered with torch.library do not support torch.func
         return _formula(u, p, q, _descending(u, order))
     operator = torch.ops.choqolate.expected_minimum if capturing else _ExpectedMinimum.apply
     values: Tensor = operator(u, p, q, order, gaps)

@@ -1,7 +1,7 @@
 """The native kernel: finding the library, checking it, calling it.
 
 The library is compiled from ``kernel.c`` when the package is installed. Without it, or with ``CHOQOLATE_NATIVE=0`` in
-the environment, :mod:`choqolate.integral.blocked` serves.
+the environment, :mod:`choqolate.integral.blocked` computes the same with PyTorch operations.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from choqolate.integral.tensor_cache import workspace
 SWITCH = "CHOQOLATE_NATIVE"
 _HERE = Path(__file__).parent
 _SOURCE, _RECORD = _HERE / "kernel.c", _HERE / "native_build.json"
+_RECORDED = {"library", "source", "contents", "variants", "openmp", "compiler"}
 _PRECISIONS = {torch.float32: "f32", torch.float64: "f64"}
 _VARIANTS = {"AVX2": "avx2", "AVX512": "avx512"}  # by what PyTorch says that the processor can do
 
 _pointer, _size, _int = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
 _ROWS, _SHAPE, _TEAM = [_pointer, _size, _size, _size], [_size] * 4, [_pointer, _int]
 _SIGNATURES = {
-    "workspace": [*_SHAPE, _int],
+    "workspace": [*_SHAPE, _int, _int],
     "values": [*_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_SHAPE, *_TEAM],
     "input_gradient": [*_ROWS, _pointer, _int, _pointer, *_ROWS, _pointer, *_SHAPE, *_TEAM],
     "weight_gradient": [
@@ -51,7 +52,7 @@ class NativeStatus:
         reason: one sentence.
         variant: the instructions it uses: ``"avx512"``, ``"avx2"`` or ``"baseline"``; empty if there is none.
         openmp: whether it can use more than one thread.
-        shares_threads: whether these are PyTorch's; ``None`` if that cannot be told.
+        shares_threads: whether these are PyTorch's; ``None`` if unknown.
     """
 
     in_use: bool
@@ -79,11 +80,11 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
         return NativeStatus(False, f"{SWITCH}=0 is set in the environment"), {}
     try:
         record = json.loads(_RECORD.read_text("utf-8"))
-    except (OSError, ValueError):
-        return NativeStatus(False, "the package was installed without building it"), {}
-    if "library" not in record:
-        return NativeStatus(False, str(record.get("reason", "it was not built"))), {}
-    library_path = _HERE / record["library"]
+        library_path = _HERE / record.get("library", "")
+    except (OSError, ValueError, AttributeError, TypeError):
+        return NativeStatus(False, "it was not built when the package was installed"), {}
+    if not _RECORDED <= record.keys():
+        return NativeStatus(False, str(record.get("reason", "it was not built when the package was installed"))), {}
     if record["source"] != _digest(_SOURCE):
         return NativeStatus(False, "it was built from another version of kernel.c; install the package again"), {}
     if record["contents"] != _digest(library_path):  # loading half a library would end the process
@@ -142,7 +143,7 @@ def integrate(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor
     values = u.new_empty(stacks, rows, nodes)
     mass, scale = u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
     weights, threads = weights.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, threads)
+    functions, space = _prepare(u, shape, softmax, threads)
     functions.values(
         u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(),
         *shape, space.data_ptr(), threads,
@@ -155,7 +156,7 @@ def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: 
     shape = (*u.shape, weights.shape[1])
     grad = torch.empty(u.shape, dtype=u.dtype)
     weights, scale, threads = weights.contiguous(), scale.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, threads)
+    functions, space = _prepare(u, shape, softmax, threads)
     functions.input_gradient(
         u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), g.data_ptr(), *g.stride(),
         grad.data_ptr(), *shape, space.data_ptr(), threads,
@@ -178,7 +179,7 @@ def weight_gradient(
     grad = torch.empty(weights.shape, dtype=u.dtype)
     weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
     g_mass, threads = None if g_mass is None else g_mass.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, threads)
+    functions, space = _prepare(u, shape, softmax, threads)
     functions.weight_gradient(
         u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(),
         g.data_ptr(), *g.stride(), None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *shape,
@@ -187,6 +188,6 @@ def weight_gradient(
     return grad
 
 
-def _prepare(u: Tensor, shape: tuple[int, ...], threads: int) -> tuple[_Functions, Tensor]:
+def _prepare(u: Tensor, shape: tuple[int, ...], softmax: bool, threads: int) -> tuple[_Functions, Tensor]:
     functions = _load()[1][u.dtype]
-    return functions, workspace(functions.workspace(*shape, threads), u)
+    return functions, workspace(functions.workspace(*shape, softmax, threads), u)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from choqolate.errors import ChoqolateError
 from choqolate.integral import blocked, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
 from choqolate.integral.operator_registration import define_operator, one_by_one, transforms_active
@@ -38,11 +39,13 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
     >>> values, mass  # all four weights are 0.25; 0.25 * 1 + 0.25 * min + 0.25 * max
     (tensor([[0.5000]]), tensor([0.5000]))
     """
-    if u.dtype in HALF:  # numbers of a few digits do not sum up
+    if u.dtype in HALF:  # half precision is too coarse for these sums
         values, mass = integrate_pairs(u.float(), weights.float(), softmax=softmax)
         return values.to(u.dtype), None if mass is None else mass.to(u.dtype)
     if torch.compiler.is_compiling():
-        plain = u.shape[-1] <= _FORMULA_UP_TO or transforms_active()  # registered derivatives know no torch.func
+        plain = (
+            u.shape[-1] <= _FORMULA_UP_TO or transforms_active()
+        )  # derivatives registered with torch.library do not support torch.func
     else:
         plain = u.shape[-1] <= _FORMULA_UP_TO and not native.serves(u)
     if plain:
@@ -66,9 +69,32 @@ def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tens
 # ---------------------------------------------------------------- operators
 
 
+def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> None:
+    """The kernels trust shapes and dtypes, and anybody can call an operator.
+
+    ``others`` are tensors, each with the letters of its shape: S stacks, B rows, M inputs, N nodes, and 2.
+    """
+    sizes = dict(zip("SBM2", (*u.shape, 2), strict=False))
+    sizes["N"] = weights.shape[1] if weights.ndim == 4 else -1
+    for name, (x, letters) in {"u": (u, "SBM"), "weights": (weights, "SNMM"), **others}.items():
+        if x is None:
+            continue
+        if u.ndim != 3 or x.shape != tuple(sizes[letter] for letter in letters):
+            raise ChoqolateError(
+                f"Expected {name} of shape ({', '.join(letters)}) beside u (S, B, M) and weights (S, N, M, M), but got "
+                f"{tuple(x.shape)} beside {tuple(u.shape)} and {tuple(weights.shape)}."
+            )
+        if x.dtype != u.dtype or x.device != u.device:
+            raise ChoqolateError(
+                f"Expected {name} to have the dtype and device of u, {u.dtype} on {u.device}, but got {x.dtype} on "
+                f"{x.device}."
+            )
+
+
 @define_operator("choqolate::integral")
 def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Values ``(S, B, N)``, mass of the pairs ``(S, N)``, and the scale ``(S, N, 2)``: maximum and 1 / sum."""
+    _check(u, weights)
     if native.serves(u):
         return native.integrate(u, weights, softmax)
     mass, scale = u.new_empty(len(u), 0), u.new_empty(len(u), 0, 2)
@@ -86,6 +112,7 @@ def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor
 @define_operator("choqolate::integral_input_gradient")
 def _input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
     """Gradient ``(S, B, M)`` of the inputs."""
+    _check(u, weights, g=(g, "SBN"), scale=(scale if softmax else None, "SN2"))
     if native.serves(u):
         return native.input_gradient(u, weights, softmax, scale, g)
     with without_autocast(u):
@@ -105,6 +132,8 @@ def _weight_gradient(
     g_mass: Tensor | None,
 ) -> Tensor:
     """Gradient ``(S, N, M, M)`` of the weights, or of the parameters whose softmax they are."""
+    of_softmax = {name: (x if softmax else None, "SN") for name, x in (("mass", mass), ("g_mass", g_mass))}
+    _check(u, weights, g=(g, "SBN"), values=(values, "SBN"), scale=(scale if softmax else None, "SN2"), **of_softmax)
     if native.serves(u):
         return native.weight_gradient(u, weights, softmax, scale, values, mass, g, g_mass)
     with without_autocast(u):
@@ -130,6 +159,7 @@ def _rescaled(theta: Tensor, scale: Tensor) -> Tensor:
 
 @torch.library.register_fake("choqolate::integral")
 def _(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
+    _check(u, weights)
     stacks, nodes = u.shape[0], weights.shape[1]
     values = u.new_empty(stacks, u.shape[1], nodes)
     return values, u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
@@ -216,7 +246,7 @@ class _Integral(torch.autograd.Function):
 
 
 class _TransformedIntegral(torch.autograd.Function):
-    """The operator under the transforms of ``torch.func``, which ask for another form that takes longer to call."""
+    """The operator under the transforms of ``torch.func``, which require ``setup_context``; slower per call."""
 
     @staticmethod
     def forward(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,10 +16,10 @@ class Adam:
     .. math:: \theta \leftarrow \theta - \eta \hat m / (\sqrt{\hat v} + \epsilon)
 
     The numbers are those of ``torch.optim.Adam(fused=True)``. But the first optimizer of ``torch.optim`` in a process
-    loads PyTorch's compiler, which takes longer than many a fit.
+    loads PyTorch's compiler, which takes longer than many fits.
 
     Args:
-        parameters: tensors to change in place.
+        parameters: contiguous tensors to change in place.
         learning_rate: :math:`\eta`.
 
     >>> theta = torch.tensor([1.0, 2.0])
@@ -32,7 +32,7 @@ class Adam:
         self.parameters, self.learning_rate = list(parameters), learning_rate
         self.means = [torch.zeros_like(theta) for theta in self.parameters]
         self.squares = [torch.zeros_like(theta) for theta in self.parameters]
-        self.steps = [torch.zeros((), device=theta.device) for theta in self.parameters]
+        self.steps = [torch.zeros((), dtype=torch.float32, device=theta.device) for theta in self.parameters]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
@@ -41,7 +41,7 @@ class Adam:
             steps += 1
         torch._fused_adam_(
             self.parameters,
-            list(gradients),
+            [gradient.contiguous() for gradient in gradients],  # the operation reads memory in order
             self.means,
             self.squares,
             [],
