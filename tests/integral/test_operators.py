@@ -260,7 +260,8 @@ def test_operators_refuse_what_does_not_fit():
     for wrong, message in (
         (lambda: integral(u, w[:, :, :10, :10], True), r"Expected weights of shape \(S, N, M, M\).*\(2, 3, 10, 10\)"),
         (lambda: integral(u, w[:1], True), r"weights of shape.*\(1, 3, 20, 20\)"),
-        (lambda: integral(u[0], w, True), r"Expected u of shape \(S, B, M\)"),
+        (lambda: integral(u[0], w, True), r"Expected u of shape \(B, M\) and .*\(4, 20\) and \(2, 3, 20, 20\)"),
+        (lambda: integral(u[0], w[0, :, :10, :10], True), r"weights of shape \(N, M, M\) beside u \(B, M\), but got \(3, 10"),
         (lambda: integral(u, w.double(), True), "weights to have the dtype and device of u, torch.float32 on cpu"),
         (lambda: integral(u.to("meta"), w.double().to("meta"), True), "torch.float64 on meta"),
         (lambda: gradient(u, w, True, scale, g[:, :2]), r"g of shape \(S, B, N\)"),

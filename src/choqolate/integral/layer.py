@@ -111,6 +111,8 @@ class ChoquetLayer(nn.Module):
         if u.ndim < 1 + len(leading) or u.shape[-1] != self.in_features or u.shape[: len(leading)] != leading:
             expected = ", ".join([*map(str, leading), "...", str(self.in_features)])
             raise ChoqolateError(f"expected inputs of shape ({expected}), got {tuple(u.shape)}")
+        if u.ndim == 2 + len(leading):
+            return self.integrate_with_mass(u)[0]
         n_rows = math.prod(u.shape[len(leading) : -1])
         values, _ = self.integrate_with_mass(u.reshape(*leading, n_rows, self.in_features))
         return values.reshape(*u.shape[:-1], self.out_features)

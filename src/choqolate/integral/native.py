@@ -136,31 +136,23 @@ def serves(u: Tensor) -> bool:
     return not _paused and u.dtype in _PRECISIONS and u.device.type == "cpu" and _load()[0].in_use
 
 
-def integrate(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Values ``(S, B, N)``; of a softmax also the mass of the pairs ``(S, N)`` and its scale ``(S, N, 2)``."""
-    shape = (*u.shape, weights.shape[1])
-    stacks, rows, _, nodes = shape
-    values = u.new_empty(stacks, rows, nodes)
-    mass, scale = u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
-    weights, threads = weights.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, softmax, threads)
+def integrate(u: Tensor, weights: Tensor, softmax: bool, values: Tensor, mass: Tensor, scale: Tensor) -> None:
+    """Fill the values ``(B, N)``; of a softmax also the mass of the pairs ``(N,)`` and its scale ``(N, 2)``."""
+    weights = weights.contiguous()
+    functions, *sizes = _prepare(u, weights, softmax)
     functions.values(
-        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(),
-        *shape, space.data_ptr(), threads,
-    )  # fmt: skip
-    return values, mass, scale
+        *_rows(u), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(), *sizes
+    )
 
 
 def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
-    """Gradient ``(S, B, M)`` of the inputs, from that of the values ``g (S, B, N)``."""
-    shape = (*u.shape, weights.shape[1])
+    """Gradient ``(B, M)`` of the inputs, from that of the values ``g (B, N)``."""
     grad = torch.empty(u.shape, dtype=u.dtype)
-    weights, scale, threads = weights.contiguous(), scale.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, softmax, threads)
+    weights, scale = weights.contiguous(), scale.contiguous()
+    functions, *sizes = _prepare(u, weights, softmax)
     functions.input_gradient(
-        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), g.data_ptr(), *g.stride(),
-        grad.data_ptr(), *shape, space.data_ptr(), threads,
-    )  # fmt: skip
+        *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), *_rows(g), grad.data_ptr(), *sizes
+    )
     return grad
 
 
@@ -174,20 +166,27 @@ def weight_gradient(
     g: Tensor,
     g_mass: Tensor | None,
 ) -> Tensor:
-    """Gradient ``(S, N, M, M)`` of the weights, or of the parameters whose softmax they are."""
-    shape = (*u.shape, weights.shape[1])
+    """Gradient ``(N, M, M)`` of the weights, or of the parameters whose softmax they are."""
     grad = torch.empty(weights.shape, dtype=u.dtype)
     weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
-    g_mass, threads = None if g_mass is None else g_mass.contiguous(), torch.get_num_threads()
-    functions, space = _prepare(u, shape, softmax, threads)
+    g_mass = None if g_mass is None else g_mass.contiguous()
+    functions, *sizes = _prepare(u, weights, softmax)
     functions.weight_gradient(
-        u.data_ptr(), *u.stride(), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(),
-        g.data_ptr(), *g.stride(), None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *shape,
-        space.data_ptr(), threads,
+        *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(), *_rows(g),
+        None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *sizes,
     )  # fmt: skip
     return grad
 
 
-def _prepare(u: Tensor, shape: tuple[int, ...], softmax: bool, threads: int) -> tuple[_Functions, Tensor]:
-    functions = _load()[1][u.dtype]
-    return functions, workspace(functions.workspace(*shape, softmax, threads), u)
+def _rows(x: Tensor) -> tuple[int, ...]:
+    """Where rows begin, and the steps of their three axes."""
+    steps = x.stride()
+    return (x.data_ptr(), *steps) if len(steps) == 3 else (x.data_ptr(), 0, *steps)
+
+
+def _prepare(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Any, ...]:
+    """The functions for this precision, then their last arguments: sizes, workspace, number of threads."""
+    functions, threads = _load()[1][u.dtype], torch.get_num_threads()
+    shape = (*u.shape, weights.shape[-3]) if u.ndim == 3 else (1, *u.shape, weights.shape[-3])
+    space = workspace(functions.workspace(*shape, softmax, threads), u)
+    return functions, *shape, space.data_ptr(), threads

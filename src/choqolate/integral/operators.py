@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from choqolate.errors import ChoqolateError
-from choqolate.integral import blocked, native
+from choqolate.integral import kernels, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
-from choqolate.integral.operator_registration import define_operator, one_by_one, transforms_active
-from choqolate.integral.precision import HALF, without_autocast
+from choqolate.integral.operator_registration import define_operator, is_watched, one_by_one, transforms_active
+from choqolate.integral.precision import HALF
 
 _FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
 
@@ -50,13 +50,12 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
         plain = u.shape[-1] <= _FORMULA_UP_TO and not native.serves(u)
     if plain:
         return _by_formula(u, weights, softmax)
-    integral, stacks = _pick_integral(), weights.shape[:-3]
-    if not stacks:
-        values, mass, _ = integral(u[None], weights[None], softmax)
-        return values[0], mass[0] if softmax else None
-    last = len(stacks) - 1
-    values, mass, _ = integral(u.flatten(0, last), weights.flatten(0, last), softmax)
-    return values.unflatten(0, stacks), mass.unflatten(0, stacks) if softmax else None
+    stacks = weights.shape[:-3]
+    if len(stacks) > 1:
+        values, mass = integrate_pairs(u.flatten(0, -3), weights.flatten(0, -4), softmax=softmax)
+        return values.unflatten(0, stacks), None if mass is None else mass.unflatten(0, stacks)
+    values, mass, _ = _pick_integral(u)(u, weights, softmax)
+    return values, mass if softmax else None
 
 
 def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor | None]:
@@ -72,17 +71,23 @@ def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tens
 def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> None:
     """The kernels trust shapes and dtypes, and anybody can call an operator.
 
-    ``others`` are tensors, each with the letters of its shape: S stacks, B rows, M inputs, N nodes, and 2.
+    ``others`` are tensors, each with the letters of its shape: B rows, M inputs, N nodes, and 2; S stacks come first if
+    there are any.
     """
-    sizes = dict(zip("SBM2", (*u.shape, 2), strict=False))
-    sizes["N"] = weights.shape[1] if weights.ndim == 4 else -1
-    for name, (x, letters) in {"u": (u, "SBM"), "weights": (weights, "SNMM"), **others}.items():
+    if not 2 <= u.ndim <= 3 or weights.ndim != u.ndim + 1:
+        raise ChoqolateError(
+            "Expected u of shape (B, M) and weights of shape (N, M, M), or (S, B, M) and (S, N, M, M), but got "
+            f"{tuple(u.shape)} and {tuple(weights.shape)}."
+        )
+    stacks = "S" * (u.ndim - 2)
+    sizes = dict(zip(f"{stacks}BM", u.shape, strict=True)) | {"N": weights.shape[-3], "2": 2}
+    for name, (x, letters) in {"weights": (weights, "NMM"), **others}.items():
         if x is None:
             continue
-        if u.ndim != 3 or x.shape != tuple(sizes[letter] for letter in letters):
+        if x.shape != tuple(sizes[letter] for letter in stacks + letters):
             raise ChoqolateError(
-                f"Expected {name} of shape ({', '.join(letters)}) beside u (S, B, M) and weights (S, N, M, M), but got "
-                f"{tuple(x.shape)} beside {tuple(u.shape)} and {tuple(weights.shape)}."
+                f"Expected {name} of shape ({', '.join(stacks + letters)}) beside u ({', '.join(stacks + 'BM')}), but got "
+                f"{tuple(x.shape)} beside {tuple(u.shape)}."
             )
         if x.dtype != u.dtype or x.device != u.device:
             raise ChoqolateError(
@@ -93,31 +98,14 @@ def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> N
 
 @define_operator("choqolate::integral")
 def _integral(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Values ``(S, B, N)``, mass of the pairs ``(S, N)``, and the scale ``(S, N, 2)``: maximum and 1 / sum."""
     _check(u, weights)
-    if native.serves(u):
-        return native.integrate(u, weights, softmax)
-    mass, scale = u.new_empty(len(u), 0), u.new_empty(len(u), 0, 2)
-    with without_autocast(u):
-        if softmax:
-            largest = weights.amax((-1, -2))
-            w = (weights - largest[..., None, None]).exp_()
-            factor = 1 / w.sum((-1, -2))
-            w *= factor[..., None, None]
-            weights, mass, scale = w, pair_mass(w), torch.stack([largest, factor], -1)
-        values = torch.stack([blocked.integrate(*pair) for pair in zip(u, weights, strict=True)])
-    return values, mass, scale
+    return kernels.integrate(u, weights, softmax)
 
 
 @define_operator("choqolate::integral_input_gradient")
 def _input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
-    """Gradient ``(S, B, M)`` of the inputs."""
-    _check(u, weights, g=(g, "SBN"), scale=(scale if softmax else None, "SN2"))
-    if native.serves(u):
-        return native.input_gradient(u, weights, softmax, scale, g)
-    with without_autocast(u):
-        w = _rescaled(weights, scale) if softmax else weights
-        return torch.stack([blocked.input_gradient(*parts) for parts in zip(u, w, g, strict=True)])
+    _check(u, weights, g=(g, "BN"), scale=(scale if softmax else None, "N2"))
+    return kernels.input_gradient(u, weights, softmax, scale, g)
 
 
 @define_operator("choqolate::integral_weight_gradient")
@@ -131,38 +119,15 @@ def _weight_gradient(
     g: Tensor,
     g_mass: Tensor | None,
 ) -> Tensor:
-    """Gradient ``(S, N, M, M)`` of the weights, or of the parameters whose softmax they are."""
-    of_softmax = {name: (x if softmax else None, "SN") for name, x in (("mass", mass), ("g_mass", g_mass))}
-    _check(u, weights, g=(g, "SBN"), values=(values, "SBN"), scale=(scale if softmax else None, "SN2"), **of_softmax)
-    if native.serves(u):
-        return native.weight_gradient(u, weights, softmax, scale, values, mass, g, g_mass)
-    with without_autocast(u):
-        if not softmax:
-            return torch.stack([blocked.weight_gradient(*parts) for parts in zip(u, weights, g, strict=True)])
-        w = _rescaled(weights, scale)
-        # the integral is linear in w, so the mean of its gradient under w is its value; 1 - mass is linear too
-        mean = (g * values).sum(1)
-        if g_mass is not None:
-            mean -= g_mass * (1 - mass)
-        grad = torch.stack([blocked.weight_gradient(*parts) for parts in zip(u, w, g, mean, strict=True)])
-        if g_mass is not None:
-            own = w.diagonal(dim1=-2, dim2=-1)
-            grad.diagonal(dim1=-2, dim2=-1).addcmul_(own, g_mass[..., None], value=-1)
-        return grad
-
-
-def _rescaled(theta: Tensor, scale: Tensor) -> Tensor:
-    """The softmax again, from its scale."""
-    largest, factor = scale.unbind(-1)
-    return (theta - largest[..., None, None]).exp_().mul_(factor[..., None, None])
+    of_softmax = {name: (x if softmax else None, "N") for name, x in (("mass", mass), ("g_mass", g_mass))}
+    _check(u, weights, g=(g, "BN"), values=(values, "BN"), scale=(scale if softmax else None, "N2"), **of_softmax)
+    return kernels.weight_gradient(u, weights, softmax, scale, values, mass, g, g_mass)
 
 
 @torch.library.register_fake("choqolate::integral")
 def _(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
     _check(u, weights)
-    stacks, nodes = u.shape[0], weights.shape[1]
-    values = u.new_empty(stacks, u.shape[1], nodes)
-    return values, u.new_empty(stacks, nodes * softmax), u.new_empty(stacks, nodes * softmax, 2)
+    return kernels.empty_outputs(u, weights, softmax)
 
 
 @torch.library.register_fake("choqolate::integral_input_gradient")
@@ -198,13 +163,9 @@ def _backward(
         gradients = _formula_gradients(u, weights, ctx.softmax, g, g_mass)
         return gradients[0], gradients[1], None
     for_u, for_weights, _ = ctx.needs_input_grad
-    grad_u = grad_weights = None
-    if for_u:
-        grad_u = torch.ops.choqolate.integral_input_gradient(u, weights, ctx.softmax, scale, g)
-    if for_weights:
-        grad_weights = torch.ops.choqolate.integral_weight_gradient(
-            u, weights, ctx.softmax, scale, values, mass, g, g_mass
-        )
+    to_inputs, to_weights = _pick_gradients(g, g_mass)
+    grad_u = to_inputs(u, weights, ctx.softmax, scale, g) if for_u else None
+    grad_weights = to_weights(u, weights, ctx.softmax, scale, values, mass, g, g_mass) if for_weights else None
     return grad_u, grad_weights, None
 
 
@@ -224,7 +185,7 @@ def _jvp(ctx: Any, du: Tensor | None, dweights: Tensor | None, _: object) -> tup
     u, weights = ctx.saved_tensors
     w = softmax_weights(weights) if ctx.softmax else weights
     tangent = pairwise_tangent(u, w, torch.zeros_like(u) if du is None else du)
-    mass = torch.zeros_like(w[..., 0, 0]) if ctx.softmax else u.new_zeros(len(u), 0)
+    mass = torch.zeros_like(w[..., 0, 0]) if ctx.softmax else w.new_zeros(*w.shape[:-3], 0)
     if dweights is not None:
         dw = w * (dweights - (w * dweights).sum((-1, -2), keepdim=True)) if ctx.softmax else dweights
         tangent = tangent + pairwise_values(u, dw)
@@ -232,12 +193,13 @@ def _jvp(ctx: Any, du: Tensor | None, dweights: Tensor | None, _: object) -> tup
     return tangent, mass, None
 
 
-class _Integral(torch.autograd.Function):
-    """The operator outside of graph capture."""
+class _EagerIntegral(torch.autograd.Function):
+    """The kernels without PyTorch's dispatcher, which would take as long as a small integral."""
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
-        output: tuple[Tensor, Tensor, Tensor] = torch.ops.choqolate.integral(u, weights, softmax)
+        _check(u, weights)
+        output = kernels.integrate(u, weights, softmax)
         _setup_context(ctx, (u, weights, softmax), output)
         return output
 
@@ -245,8 +207,8 @@ class _Integral(torch.autograd.Function):
     jvp = staticmethod(_jvp)
 
 
-class _TransformedIntegral(torch.autograd.Function):
-    """The operator under the transforms of ``torch.func``, which require ``setup_context``; slower per call."""
+class _DispatchedIntegral(torch.autograd.Function):
+    """The operator where somebody watches: the transforms of ``torch.func``, tracers, fake tensors."""
 
     @staticmethod
     def forward(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -259,15 +221,22 @@ class _TransformedIntegral(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], u: Tensor, weights: Tensor, softmax: bool) -> Any:
-        return _vmap(_TransformedIntegral.apply, info.batch_size, in_dims, u, weights, softmax)
+        return _vmap(_DispatchedIntegral.apply, info.batch_size, in_dims, u, weights, softmax)
 
 
-def _pick_integral() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+def _pick_integral(u: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     """The form of the operator that the caller's context understands."""
     if torch.compiler.is_compiling():
         operator: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.ops.choqolate.integral
         return operator
-    return _TransformedIntegral.apply if transforms_active() else _Integral.apply
+    return _DispatchedIntegral.apply if is_watched(u) else _EagerIntegral.apply
+
+
+def _pick_gradients(g: Tensor, g_mass: Tensor | None) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """What computes the gradients of inputs and of weights, given those of the outputs."""
+    if torch.compiler.is_compiling() or is_watched(g) or (g_mass is not None and is_watched(g_mass)):
+        return torch.ops.choqolate.integral_input_gradient, torch.ops.choqolate.integral_weight_gradient
+    return kernels.input_gradient, kernels.weight_gradient
 
 
 def _vmap(
@@ -277,20 +246,21 @@ def _vmap(
     of_u, of_weights, _ = in_dims
     if of_weights is None:
         assert of_u is not None
-        many = u.movedim(of_u, 1)  # (S, V, B, M)
-        values, mass, scale = integral(many.flatten(1, 2), weights, softmax)
-        return (values.unflatten(1, many.shape[1:3]), mass, scale), (1, None, None)
+        many = u.movedim(of_u, -3)  # (..., V, B, M)
+        values, mass, scale = integral(many.flatten(-3, -2), weights, softmax)
+        return (values.unflatten(-2, many.shape[-3:-1]), mass, scale), (many.ndim - 3, None, None)
     if of_u is None:
-        many = weights.movedim(of_weights, 1)  # (S, V, N, M, M)
-        values, mass, scale = integral(u, many.flatten(1, 2), softmax)
-        width = many.shape[2] * softmax
-        parts = (
-            values.unflatten(2, many.shape[1:3]),
-            mass.unflatten(1, (size, width)),
-            scale.unflatten(1, (size, width)),
-        )
-        return parts, (2, 1, 1)
+        many = weights.movedim(of_weights, -4)  # (..., V, N, M, M)
+        values, mass, scale = integral(u, many.flatten(-4, -3), softmax)
+        nodes = (size, many.shape[-3])
+        values, axis = values.unflatten(-1, nodes), many.ndim - 4
+        if softmax:
+            mass, scale = mass.unflatten(-1, nodes), scale.unflatten(-2, nodes)
+            return (values, mass, scale), (axis + 1, axis, axis)
+        return (values, mass, scale), (axis + 1, None, None)
     many, many_weights = u.movedim(of_u, 0), weights.movedim(of_weights, 0)
+    if many.ndim == 3:
+        return integral(many, many_weights, softmax), (0, 0, 0)
     outputs = integral(many.flatten(0, 1), many_weights.flatten(0, 1), softmax)
     return tuple(x.unflatten(0, many.shape[:2]) for x in outputs), (0, 0, 0)
 
