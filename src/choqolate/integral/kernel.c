@@ -61,7 +61,10 @@ typedef int32_t bits;
 #define LANES (VECTOR_BYTES / 4)
 #endif
 
-#define NODES 8           /* integrals per tile: as many running sums as it takes to keep the multipliers busy */
+#define NODES 8           /* integrals per tile, whose weights are side by side */
+#define QUAD 4            /* integrals whose sums are kept in registers at a time, for ROWS vectors or PAIRS pairs, */
+#define ROWS 2            /* so that the multipliers wait neither for each other nor for memory */
+#define PAIRS 3
 #define CHUNK 8           /* vectors of rows that use a panel of weights before the next is fetched */
 #define PANEL 4096        /* weights of a panel: half of the first-level cache */
 #define GRADIENT_ROWS 512 /* rows of the batch that a gradient sums at a time */
@@ -156,18 +159,25 @@ INLINE vec exponential(vec x) {
     return (vec)((ivec)value & ~vanishes);
 }
 
-#if LANES == 2
+/* Within each 16 bytes, which processors shuffle fastest: the even lanes of a, then of b; and the odd ones. */
+#if VECTOR_BYTES == 16 && defined(DOUBLE)
 #define EVEN 0, 2
 #define ODD 1, 3
-#elif LANES == 4
+#elif VECTOR_BYTES == 32 && defined(DOUBLE)
+#define EVEN 0, 4, 2, 6
+#define ODD 1, 5, 3, 7
+#elif defined(DOUBLE)
+#define EVEN 0, 8, 2, 10, 4, 12, 6, 14
+#define ODD 1, 9, 3, 11, 5, 13, 7, 15
+#elif VECTOR_BYTES == 16
 #define EVEN 0, 2, 4, 6
 #define ODD 1, 3, 5, 7
-#elif LANES == 8
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15
+#elif VECTOR_BYTES == 32
+#define EVEN 0, 2, 8, 10, 4, 6, 12, 14
+#define ODD 1, 3, 9, 11, 5, 7, 13, 15
 #else
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define EVEN 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
+#define ODD 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
 #endif
 #ifdef __clang__
 #define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -177,15 +187,15 @@ INLINE vec exponential(vec x) {
 
 INLINE vec add_neighbours(vec a, vec b) { return PICK(a, b, EVEN) + PICK(a, b, ODD); }
 
-/* The sum of the lanes of each of NODES vectors. */
-INLINE void sum_each(vec *x, real *out) {
-    int left = NODES;
-    for (int width = LANES; width > 1; width /= 2) {
-        if (left == 1) x[0] = add_neighbours(x[0], x[0]);
-        for (int i = 0; i < left / 2; i++) x[i] = add_neighbours(x[2 * i], x[2 * i + 1]);
-        left = left > 1 ? left / 2 : 1;
+/* The sum of the lanes of each of QUAD vectors. */
+INLINE void sum_each(const vec *x, real *out) {
+    vec sums[2] = {add_neighbours(x[0], x[1]), add_neighbours(x[2], x[3])};
+    if (sizeof(real) == 4) sums[0] = add_neighbours(sums[0], sums[1]);
+    for (int n = 0; n < QUAD; n++) {
+        const int each = 16 / sizeof(real);
+        out[n] = sums[n / each][n % each];
+        for (int i = each; i < LANES; i += each) out[n] += sums[n / each][i + n % each];
     }
-    for (int n = 0; n < NODES; n++) out[n] = x[n / LANES][n % LANES];
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -237,29 +247,27 @@ static real normalise(const real *theta, index inputs, real *scale, real *out) {
     return (real)((total - singles) / total);
 }
 
-/* The coefficients of the pairs (j, l >= j) of a tile's nodes, for some j: b - c, and the linear ones at l = j.
+/* The coefficients of the pairs (j, l >= j) of a node, for some j: b - c, and the linear ones at l = j.
  *
- * w holds the nodes' matrices one after the other, factors what they have to be multiplied by. The matrices are read
- * along rows and columns, so this goes by square blocks that stay in the first-level cache. */
-static void prepare_block(const real *w, const real *factors, index first, index inputs, index width, real *out) {
-    index last = smaller(first + BLOCK, inputs), matrix = inputs * inputs;
-    real linear[NODES][BLOCK];
-    for (index n = 0; n < width; n++)
-        for (index j = first; j < last; j++) linear[n][j - first] = sum_of(w + n * matrix + j * inputs, j + 1);
-    for (index block = first; block < inputs; block += BLOCK)
-        for (index n = 0; n < width; n++)
-            for (index j = first; j < last; j++) {
-                const real *b = w + n * matrix + j * inputs, *c = w + n * matrix + j;
-                real *pairs = out + (row_of_pairs(j, inputs) - j) * width + n, sum = 0;
-                for (index l = larger(block, j + 1); l < smaller(block + BLOCK, inputs); l++) {
-                    pairs[l * width] = factors[2 * n] * (b[l] - c[l * inputs]);
-                    sum += c[l * inputs];
-                }
-                linear[n][j - first] += sum;
-            }
-    for (index j = first; j < last; j++)
-        for (index n = 0; n < width; n++)
-            out[row_of_pairs(j, inputs) * width + n] = factors[2 * n] * linear[n][j - first];
+ * w is the node's matrix, factor what it has to be multiplied by. The matrix is read along rows and columns, so this
+ * goes by square blocks that stay in the first-level cache. */
+static void prepare_block(const real *w, real factor, index first, index inputs, real *out) {
+    index last = smaller(first + BLOCK, inputs);
+    real linear[BLOCK], transposed[BLOCK][BLOCK];
+    for (index j = first; j < last; j++) linear[j - first] = sum_of(w + j * inputs, j + 1);
+    for (index block = first; block < inputs; block += BLOCK) {
+        index end = smaller(block + BLOCK, inputs);
+        for (index l = block; l < end; l++)
+            for (index j = first; j < last; j++) transposed[j - first][l - block] = w[l * inputs + j];
+        for (index j = first; j < last; j++) {
+            index start = larger(block, j + 1), count = end - start;
+            const real *b = w + j * inputs + start, *c = transposed[j - first] + (start - block);
+            real *pairs = out + row_of_pairs(j, inputs) + (start - j);
+            for (index i = 0; i < count; i++) pairs[i] = factor * (b[i] - c[i]);
+            linear[j - first] += sum_of(c, count);
+        }
+    }
+    for (index j = first; j < last; j++) out[row_of_pairs(j, inputs)] = factor * linear[j - first];
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -275,38 +283,66 @@ static void transpose_rows(const strided *x, index stack, index first, index row
         for (index m = 0; m < columns; m++) out[m * LANES + lane] = 0;
 }
 
-/* Add the pairs of rows first to last to the sums of the tile's nodes, for one vector of rows. */
-INLINE void add_pairs(vec *sums, const real *weights, const vec *u, index first, index last, index inputs, int width) {
-    vec sum[NODES] = {{0}};
-    for (index j = first; j < last; j++) {
-        vec own = u[j];
-        for (index l = j; l < inputs; l++, weights += width) {
-            vec low = minimum(own, u[l]);
-            for (int n = 0; n < width; n++) sum[n] += weights[n] * low;
+/* Add the pairs of rows first to last to the sums of some nodes, for count vectors of rows. The weights of a node are
+ * step numbers after those of the one before. */
+INLINE void add_pairs(vec (*sums)[NODES], const real *weights, index step, const vec *u, index first, index last,
+                      index inputs, int count, int width) {
+    vec sum[ROWS][QUAD];
+    for (int v = 0; v < count; v++)
+        for (int n = 0; n < width; n++) sum[v][n] = (vec){0};
+    for (index j = first; j < last; j++)
+        for (index l = j; l < inputs; l++, weights++) {
+            vec low[ROWS];
+            for (int v = 0; v < count; v++) low[v] = minimum(u[v * inputs + j], u[v * inputs + l]);
+            for (int n = 0; n < width; n++)
+                for (int v = 0; v < count; v++) sum[v][n] += weights[n * step] * low[v];
+        }
+    for (int v = 0; v < count; v++)
+        for (int n = 0; n < width; n++) sums[v][n] += sum[v][n];
+}
+
+/* sums[p][n] = sum over the rows of g[row][n] * min(own[row], others[p][row]), for count pairs */
+INLINE void sum_minima(const vec *own, const vec *others, index step, const vec *g, index vectors, int count, int width,
+                       real (*sums)[QUAD]) {
+    vec sum[PAIRS][QUAD];
+    for (int p = 0; p < count; p++)
+        for (int n = 0; n < QUAD; n++) sum[p][n] = (vec){0};
+    for (index v = 0; v < vectors; v++, g += width) {
+        vec low[PAIRS];
+        for (int p = 0; p < count; p++) low[p] = minimum(own[v], others[p * step + v]);
+        for (int n = 0; n < width; n++) {
+            vec slope = g[n];
+            for (int p = 0; p < count; p++) sum[p][n] += slope * low[p];
         }
     }
-    for (int n = 0; n < width; n++) sums[n] += sum[n];
+    for (int p = 0; p < count; p++) sum_each(sum[p], sums[p]);
 }
 
-/* sums[n][lane] = sum over the rows of g[row][n][lane] * min(u_j[row][lane], u_l[row][lane]) */
-INLINE void sum_minima(vec *sums, const vec *own, const vec *other, const vec *g, index vectors, int width) {
-    vec sum[NODES] = {{0}};
-    for (index v = 0; v < vectors; v++, g += width) {
-        vec low = minimum(own[v], other[v]);
-        for (int n = 0; n < width; n++) sum[n] += g[n] * low;
+/* Functions of their own, because a loop whose sums fill the registers has none to spare for what surrounds it. */
+#define SUM_MINIMA(name, count, width)                                                                            \
+    static __attribute__((noinline)) void name##_##width(const vec *own, const vec *others, index step, const vec *g, \
+                                                         index vectors, real (*sums)[QUAD]) {                     \
+        sum_minima(own, others, step, g, vectors, count, width, sums);                                            \
     }
-    for (int n = 0; n < NODES; n++) sums[n] = sum[n];
-}
+SUM_MINIMA(sum_all, PAIRS, 1)
+SUM_MINIMA(sum_all, PAIRS, 2)
+SUM_MINIMA(sum_all, PAIRS, 3)
+SUM_MINIMA(sum_all, PAIRS, 4)
+SUM_MINIMA(sum_one, 1, 1)
+SUM_MINIMA(sum_one, 1, 2)
+SUM_MINIMA(sum_one, 1, 3)
+SUM_MINIMA(sum_one, 1, 4)
 
 /* Share the gradient of the features of pairs (j, l >= j) among their smaller members; ties count half for each. */
-INLINE void share_gradient(vec *grad, const real *weights, const vec *u, const vec *g, index j, index inputs, int width) {
+INLINE void share_gradient(vec *grad, const real *weights, index step, const vec *u, const vec *g, index j, index inputs,
+                           int width) {
     vec own = u[j], mine = {0}, gs[NODES];
-    for (int n = 0; n < width; n++) gs[n] = g[n], mine += weights[n] * gs[n];
-    weights += width;
-    for (index l = j + 1; l < inputs; l++, weights += width) {
+    for (int n = 0; n < width; n++) gs[n] = g[n], mine += weights[n * step] * gs[n];
+    for (index l = j + 1; l < inputs; l++) {
+        const real *w = weights + (l - j);
         vec even = {0}, odd = {0}, other = u[l];
-        for (int n = 0; n + 1 < width; n += 2) even += weights[n] * gs[n], odd += weights[n + 1] * gs[n + 1];
-        if (width % 2) even += weights[width - 1] * gs[width - 1];
+        for (int n = 0; n + 1 < width; n += 2) even += w[n * step] * gs[n], odd += w[(n + 1) * step] * gs[n + 1];
+        if (width % 2) even += w[(width - 1) * step] * gs[width - 1];
         vec half = (even + odd) * (real)0.5;
         vec signed_half = (vec)((ivec)half & (other > own)) - (vec)((ivec)half & (other < own));
         mine += half + signed_half;
@@ -316,6 +352,13 @@ INLINE void share_gradient(vec *grad, const real *weights, const vec *u, const v
 }
 
 /* A loop over nodes is unrolled only if their number is known. */
+#define BY_QUAD(width, call) \
+    switch (width) {         \
+    case 1: call(1); break;  \
+    case 2: call(2); break;  \
+    case 3: call(3); break;  \
+    default: call(4); break; \
+    }
 #define BY_WIDTH(width, call) \
     switch (width) {          \
     case 1: call(1); break;   \
@@ -403,37 +446,37 @@ INLINE index matrix_of(const part *at, index node) {
     return (at->stack * at->job->nodes + node) * at->job->inputs * at->job->inputs;
 }
 INLINE real *scale_of(const part *at, index node) { return at->job->scale + 2 * (at->stack * at->job->nodes + node); }
-INLINE real *pairs_of_tile(const part *at, index tile) { return at->shared + (tile - at->first) * at->job->pairs_space; }
+INLINE real *pairs_of_node(const part *at, index node) {
+    return at->shared + (node - first_node(at)) * pairs_of(at->job->inputs);
+}
 INLINE strided tile_of_g(const part *at, index tile) {
     strided g = at->job->g;
     g.data += tile * NODES * g.column;
     return g;
 }
 
-/* Prepare the coefficients of the pairs of all tiles of a group. */
+/* Prepare the coefficients of the pairs of all nodes of a group. */
 static void prepare(const part *at) {
-    static const real one[2 * NODES] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
     const job *p = at->job;
-    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), tiles = at->last - at->first;
+    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), count = last_node(at) - first_node(at);
     real *softmax = at->shared + p->group * p->pairs_space;
     if (p->softmax) {
 #pragma omp for schedule(dynamic)
-        for (index node = first_node(at); node < last_node(at); node++) {
+        for (index i = 0; i < count; i++) {
+            index node = first_node(at) + i;
             const real *theta = p->theta + matrix_of(at, node);
-            real *scale = scale_of(at, node);
-            real *out = softmax + (node / NODES - at->first) * p->matrix_space + node % NODES * inputs * inputs;
+            real *scale = scale_of(at, node), *out = softmax + i * inputs * inputs;
             if (p->new_mass)
                 p->new_mass[at->stack * p->nodes + node] = normalise(theta, inputs, scale, out);
             else
                 exponentials(theta, scale[0], inputs * inputs, out);
         }
     }
-#pragma omp for schedule(dynamic)
-    for (index item = 0; item < tiles * blocks; item++) {
-        index tile = at->first + item / blocks;
-        const real *w = p->softmax ? softmax + (tile - at->first) * p->matrix_space : p->theta + matrix_of(at, tile * NODES);
-        const real *factors = p->softmax ? scale_of(at, tile * NODES) + 1 : one;
-        prepare_block(w, factors, item % blocks * BLOCK, inputs, width_of(p, tile), pairs_of_tile(at, tile));
+#pragma omp for schedule(dynamic, 4)
+    for (index item = 0; item < count * blocks; item++) {
+        index i = item / blocks, node = first_node(at) + i;
+        const real *w = p->softmax ? softmax + i * inputs * inputs : p->theta + matrix_of(at, node);
+        prepare_block(w, p->softmax ? scale_of(at, node)[1] : 1, item % blocks * BLOCK, inputs, pairs_of_node(at, node));
     }
 }
 
@@ -443,19 +486,23 @@ static void prepare(const part *at) {
 static void integrate_tile(const part *at, index tile, index start, index vectors, const real *u) {
     const job *p = at->job;
     index inputs = p->inputs, width = width_of(p, tile);
-    const real *weights = pairs_of_tile(at, tile);
     real *values = p->new_values + (at->stack * p->rows + start) * p->nodes + tile * NODES;
     vec sums[CHUNK][NODES] = {{{0}}};
     for (index j = 0, last; j < inputs; j = last) { /* rows j to last of the pairs are a panel */
         for (last = j + 1; last < inputs; last++)
             if ((row_of_pairs(last + 1, inputs) - row_of_pairs(j, inputs)) * width > PANEL) break;
-        for (index v = 0; v < vectors; v++) {
-            const real *panel = weights + row_of_pairs(j, inputs) * width;
-            const vec *rows = (const vec *)(u + v * inputs * LANES);
-#define CALL(w) add_pairs(sums[v], panel, rows, j, last, inputs, w)
-            BY_WIDTH(width, CALL)
-#undef CALL
-        }
+        for (index v = 0; v < vectors; v += ROWS)
+            for (index first = 0; first < width; first += QUAD) {
+                const real *panel = pairs_of_node(at, tile * NODES + first) + row_of_pairs(j, inputs);
+                const vec *rows = (const vec *)(u + v * inputs * LANES);
+                vec (*own)[NODES] = (vec (*)[NODES])&sums[v][first];
+#define PAIR_OF_ROWS(w) add_pairs(own, panel, pairs_of(inputs), rows, j, last, inputs, ROWS, w)
+#define LAST_ROW(w) add_pairs(own, panel, pairs_of(inputs), rows, j, last, inputs, 1, w)
+                if (v + ROWS <= vectors)
+                    BY_QUAD(width - first, PAIR_OF_ROWS)
+                else
+                    BY_QUAD(width - first, LAST_ROW)
+            }
     }
     for (index row = 0; row < smaller(vectors * LANES, p->rows - start); row++)
         for (index n = 0; n < width; n++) values[row * p->nodes + n] = sums[row / LANES][n][row % LANES];
@@ -501,8 +548,8 @@ static void share_rows(const part *at, index row, real *own) {
         strided of_tile = tile_of_g(at, tile);
         transpose_rows(&of_tile, at->stack, row, p->rows, width, (real *)g);
         for (index j = 0; j < inputs; j++) {
-            const real *panel = pairs_of_tile(at, tile) + row_of_pairs(j, inputs) * width;
-#define CALL(w) share_gradient(grad, panel, u, g, j, inputs, w)
+            const real *panel = pairs_of_node(at, tile * NODES) + row_of_pairs(j, inputs);
+#define CALL(w) share_gradient(grad, panel, pairs_of(inputs), u, g, j, inputs, w)
             BY_WIDTH(width, CALL)
 #undef CALL
         }
@@ -533,19 +580,30 @@ void EXPORT(choquet_input_gradient)(const real *u, index u_stack, index u_row, i
 /* ---------------------------------------------------------------- gradient of the weights */
 
 /* Slopes of the pairs (j, l >= j) for a tile: sums over the rows of g * min(u_j, u_l), added to those of rows before.
- * by_input is (inputs, batch), by_node (vectors, width, LANES). */
+ * by_input is (inputs, batch), by_node (quads, vectors, nodes of the quad, LANES). */
 static void slopes_of_row(const real *by_input, index batch, const real *by_node, index j, index inputs, index width,
                           int first_time, real *slopes) {
+    index vectors = batch / LANES;
     const vec *own = (const vec *)(by_input + j * batch);
-    for (index l = j; l < inputs; l++, slopes += width) {
-        const vec *other = (const vec *)(by_input + l * batch);
-        vec sums[NODES];
-        real each[NODES];
-#define CALL(w) sum_minima(sums, own, other, (const vec *)by_node, batch / LANES, w)
-        BY_WIDTH(width, CALL)
-#undef CALL
-        sum_each(sums, each);
-        for (index n = 0; n < width; n++) slopes[n] = first_time ? each[n] : slopes[n] + each[n];
+    for (index l = j, count; l < inputs; l += count, slopes += count) {
+        const vec *others = (const vec *)(by_input + l * batch);
+        count = inputs - l < PAIRS ? 1 : PAIRS;
+        for (index first = 0; first < width; first += QUAD) {
+            const vec *g = (const vec *)(by_node + first * batch);
+            index nodes = smaller(QUAD, width - first);
+            real sums[PAIRS][QUAD];
+#define ALL_PAIRS(w) sum_all_##w(own, others, vectors, g, vectors, sums)
+#define ONE_PAIR(w) sum_one_##w(own, others, vectors, g, vectors, sums)
+            if (count == PAIRS)
+                BY_QUAD(nodes, ALL_PAIRS)
+            else
+                BY_QUAD(nodes, ONE_PAIR)
+            for (index p = 0; p < count; p++)
+                for (index n = 0; n < nodes; n++) {
+                    real *slope = slopes + (first + n) * pairs_of(inputs) + p;
+                    *slope = first_time ? sums[p][n] : *slope + sums[p][n];
+                }
+        }
     }
 }
 
@@ -559,17 +617,19 @@ static void slopes_of_rows(const part *at, index start, real *by_input, real *by
         transpose_rows(&p->u, at->stack, start + row, rows, inputs, own);
         for (index j = 0; j < inputs; j++) *(vec *)(by_input + j * batch + row) = *(const vec *)(own + j * LANES);
         for (index tile = at->first; tile < at->last; tile++) {
-            strided of_tile = tile_of_g(at, tile);
-            index width = width_of(p, tile);
-            transpose_rows(&of_tile, at->stack, start + row, rows, width,
-                           by_node + (tile - at->first) * NODES * batch + row * width);
+            strided of_quad = tile_of_g(at, tile);
+            real *out = by_node + (tile - at->first) * NODES * batch;
+            for (index left = width_of(p, tile); left > 0; left -= QUAD) {
+                transpose_rows(&of_quad, at->stack, start + row, rows, smaller(left, QUAD), out + row * smaller(left, QUAD));
+                of_quad.data += QUAD * of_quad.column, out += QUAD * batch;
+            }
         }
     }
 #pragma omp for schedule(dynamic, 4)
     for (index item = 0; item < (at->last - at->first) * inputs; item++) {
         index tile = at->first + item / inputs, j = item % inputs, width = width_of(p, tile);
         slopes_of_row(by_input, batch, by_node + (tile - at->first) * NODES * batch, j, inputs, width, start == 0,
-                      pairs_of_tile(at, tile) + row_of_pairs(j, inputs) * width);
+                      pairs_of_node(at, tile * NODES) + row_of_pairs(j, inputs));
     }
 }
 
@@ -587,60 +647,64 @@ static void mean_slopes(const part *at, index tile, real *means) {
         means[n] = (real)(sums[n] + (p->g_mass ? p->g_mass[node + n] * ((double)p->mass[node + n] - 1) : 0));
 }
 
-/* From the slopes of the pairs (j, l > j) of a node, for some j, to the gradient of its weights.
- *
- * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight, which
- * stands in grad and is multiplied by a factor, times its slope less the mean slope. */
-static void finish_block(const real *slopes, index width, index first, index inputs, real factor, real mean,
-                         real mass_slope, real *grad) {
-    index last = smaller(first + BLOCK, inputs);
-    const real *low[BLOCK];
-    real own[BLOCK]; /* slopes of the inputs alone */
-    for (index j = first; j < last; j++) {
-        low[j - first] = slopes + (row_of_pairs(j, inputs) - j) * width;
-        own[j - first] = low[j - first][j * width];
+/* out = weight * (slope - shift); the weight is the softmax of theta or, where there is no scale, one. */
+static void weigh(const real *theta, const real *scale, const real *slopes, real shift, index count, real *out) {
+    index i = 0;
+    if (!scale) {
+        for (; i < count; i++) out[i] = slopes[i] - shift;
+        return;
     }
-    for (index block = first; block < inputs; block += BLOCK) {
-        index end = smaller(block + BLOCK, inputs);
-        for (index j = first; j < last; j++)
-            for (index l = larger(block, j + 1); l < end; l++)
-                grad[j * inputs + l] *= factor * (low[j - first][l * width] - mean);
-        for (index l = larger(block, first + 1); l < end; l++) {
-            real other = slopes[row_of_pairs(l, inputs) * width] - mean;
-            for (index j = first; j < smaller(last, l); j++)
-                grad[l * inputs + j] *= factor * (own[j - first] + other - low[j - first][l * width]);
-        }
+    for (; i + LANES <= count; i += LANES) {
+        vec weight = exponential(*(const loose *)(theta + i) - scale[0]) * scale[1];
+        *(loose *)(out + i) = weight * (*(const loose *)(slopes + i) - shift);
     }
-    for (index j = first; j < last; j++) grad[j * (inputs + 1)] *= factor * (own[j - first] - mean - mass_slope);
+    if (i < count) {
+        vec weight = (vec){0} + scale[0];
+        for (index k = i; k < count; k++) weight[k - i] = theta[k];
+        weight = exponential(weight - scale[0]) * scale[1];
+        for (index k = i; k < count; k++) out[k] = weight[k - i] * (slopes[k] - shift);
+    }
 }
 
-/* The gradients of a group's tiles from their slopes. */
-static void finish(const part *at, real *means) {
+/* From the slopes of a node's pairs to some rows l of the gradient of its weights: maxima of the pairs (j < l), the input
+ * l alone, minima of the pairs (l, j > l).
+ *
+ * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight times its
+ * slope less the mean slope. */
+static void finish_block(const real *theta, const real *scale, const real *slopes, index first, index inputs, real mean,
+                         real mass_slope, real *grad, real *own) {
+    index last = smaller(first + BLOCK, inputs);
+    real singles[BLOCK];
+    for (index l = first; l < last; l++) singles[l - first] = slopes[row_of_pairs(l, inputs)];
+    for (index j = 0; j < last; j++) {
+        const real *low = slopes + (row_of_pairs(j, inputs) - j);
+        for (index l = larger(first, j + 1); l < last; l++)
+            own[(l - first) * inputs + j] = low[j] + singles[l - first] - low[l];
+    }
+    for (index l = first; l < last; l++) {
+        const real *low = slopes + (row_of_pairs(l, inputs) - l);
+        real *row = own + (l - first) * inputs;
+        row[l] = low[l] - mass_slope;
+        for (index j = l + 1; j < inputs; j++) row[j] = low[j];
+    }
+    weigh(theta + first * inputs, scale, own, mean, (last - first) * inputs, grad + first * inputs);
+}
+
+/* The gradients of a group's nodes from their slopes. */
+static void finish(const part *at, real *means, real *own) {
     const job *p = at->job;
-    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), tiles = at->last - at->first;
+    index inputs = p->inputs, blocks = parts_of(inputs, BLOCK), count = last_node(at) - first_node(at);
     if (p->softmax) {
-#pragma omp for schedule(static) nowait
+#pragma omp for schedule(static)
         for (index tile = at->first; tile < at->last; tile++)
             mean_slopes(at, tile, means + (tile - at->first) * NODES);
     }
-#pragma omp for schedule(dynamic)
-    for (index node = first_node(at); node < last_node(at); node++) {
-        real *grad = p->grad + matrix_of(at, node);
-        if (p->softmax)
-            exponentials(p->theta + matrix_of(at, node), scale_of(at, node)[0], inputs * inputs, grad);
-        else
-            for (index i = 0; i < inputs * inputs; i++) grad[i] = 1;
-    }
-#pragma omp for schedule(dynamic)
-    for (index item = 0; item < tiles * blocks; item++) {
-        index tile = at->first + item / blocks, width = width_of(p, tile);
-        for (index n = 0; n < width; n++) {
-            index node = tile * NODES + n;
-            finish_block(pairs_of_tile(at, tile) + n, width, item % blocks * BLOCK, inputs,
-                         p->softmax ? scale_of(at, node)[1] : 1, p->softmax ? means[node - first_node(at)] : 0,
-                         p->softmax && p->g_mass ? p->g_mass[at->stack * p->nodes + node] : 0,
-                         p->grad + matrix_of(at, node));
-        }
+#pragma omp for schedule(dynamic, 4)
+    for (index item = 0; item < count * blocks; item++) {
+        index i = item / blocks, node = first_node(at) + i;
+        finish_block(p->theta + matrix_of(at, node), p->softmax ? scale_of(at, node) : NULL, pairs_of_node(at, node),
+                     item % blocks * BLOCK, inputs, p->softmax ? means[i] : 0,
+                     p->softmax && p->g_mass ? p->g_mass[at->stack * p->nodes + node] : 0, p->grad + matrix_of(at, node), own);
     }
 }
 
@@ -650,7 +714,7 @@ static void slope_group(const part *at, real *own) {
     real *by_node = by_input + round_up(p->inputs * GRADIENT_ROWS);
     for (index start = 0; start < larger(p->rows, 1); start += GRADIENT_ROWS)
         slopes_of_rows(at, start, by_input, by_node, own);
-    finish(at, by_node + p->group * GRADIENT_ROWS * NODES);
+    finish(at, by_node + p->group * GRADIENT_ROWS * NODES, own);
 }
 
 static void slope_stack(const job *p, index stack, real *work) { for_each_group(p, stack, slope_group, work); }
