@@ -10,9 +10,12 @@ import sys
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import choqolate as cq
 from choqolate.integral import PairwiseCapacity
+from choqolate.integral.operators import integrate_pairs
 
 pytestmark = [pytest.mark.usefixtures("kernel"), pytest.mark.filterwarnings("ignore")]  # warnings of PyTorch's tools
 
@@ -261,7 +264,10 @@ def test_operators_refuse_what_does_not_fit():
         (lambda: integral(u, w[:, :, :10, :10], True), r"Expected weights of shape \(S, N, M, M\).*\(2, 3, 10, 10\)"),
         (lambda: integral(u, w[:1], True), r"weights of shape.*\(1, 3, 20, 20\)"),
         (lambda: integral(u[0], w, True), r"Expected u of shape \(B, M\) and .*\(4, 20\) and \(2, 3, 20, 20\)"),
-        (lambda: integral(u[0], w[0, :, :10, :10], True), r"weights of shape \(N, M, M\) beside u \(B, M\), but got \(3, 10"),
+        (
+            lambda: integral(u[0], w[0, :, :10, :10], True),
+            r"weights of shape \(N, M, M\) beside u \(B, M\), but got \(3, 10",
+        ),
         (lambda: integral(u, w.double(), True), "weights to have the dtype and device of u, torch.float32 on cpu"),
         (lambda: integral(u.to("meta"), w.double().to("meta"), True), "torch.float64 on meta"),
         (lambda: gradient(u, w, True, scale, g[:, :2]), r"g of shape \(S, B, N\)"),
@@ -283,3 +289,32 @@ def test_an_exported_program_is_loaded_in_another_process(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     torch.testing.assert_close(torch.tensor(json.loads(done.stdout)), layer(u).detach())
+
+
+class Recorder(TorchDispatchMode):
+    """Remembers which operators are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def test_whoever_watches_sees_the_operators():
+    layer, u = cq.ChoquetLayer(23, 4), torch.rand(9, 23)
+    with Recorder() as recorder:
+        layer(u).sum().backward()
+    assert {"choqolate.integral.default", "choqolate.integral_weight_gradient.default"} <= set(recorder.names)
+    theta = layer.theta.detach()
+    graph = make_fx(lambda u, theta: integrate_pairs(u, theta, softmax=True)[0])(u, theta)  # records, on real tensors
+    assert "choqolate.integral.default" in str(graph.code)
+    torch.testing.assert_close(graph(2 * u, theta + u[0]), integrate_pairs(2 * u, theta + u[0], softmax=True)[0])
+
+
+def test_traced_by_torch_jit():
+    layer, u = cq.ChoquetLayer(23, 4), torch.rand(9, 23)
+    traced = torch.jit.trace(layer, u)
+    torch.testing.assert_close(traced(u[:5] ** 2), layer(u[:5] ** 2))
