@@ -32,20 +32,19 @@ class Adam:
         self.parameters, self.learning_rate = list(parameters), learning_rate
         self.means = [torch.zeros_like(theta) for theta in self.parameters]
         self.squares = [torch.zeros_like(theta) for theta in self.parameters]
-        self.steps = [torch.zeros((), dtype=torch.float32, device=theta.device) for theta in self.parameters]
+        self.steps = torch.zeros((), dtype=torch.float32, device=self.parameters[0].device)
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
         """Change the parameters, given the gradient of each."""
-        for steps in self.steps:
-            steps += 1
+        self.steps += 1
         torch._fused_adam_(
             self.parameters,
             [gradient.contiguous() for gradient in gradients],  # the operation reads memory in order
             self.means,
             self.squares,
             [],
-            self.steps,
+            [self.steps] * len(self.parameters),
             lr=self.learning_rate,
             beta1=_BETA1,
             beta2=_BETA2,

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from choqolate.integral import ChoquetLayer
 from choqolate.integral.expected_minimum import SortedInputs
@@ -50,11 +51,12 @@ class ChoqolateNetwork(nn.Module):
         super().__init__()
         self.seeds, self.width = tuple(seeds), n_nodes or n_classes
         options: dict[str, Any] = {"rank": rank, "free_weights": free_weights, "dtype": dtype}
-        self.nodes = ChoquetLayer(n_inputs, len(seeds) * self.width, interactions, **options)
+        # empty, because each run draws its parameters from its own seed
+        self.nodes = skip_init(ChoquetLayer, n_inputs, len(seeds) * self.width, interactions, **options)
         self.classes: ChoquetLayer | None = None
         if n_nodes is not None:
             second = second_layer(interactions)
-            self.classes = ChoquetLayer(n_nodes, n_classes, second, stack=len(seeds), **options)
+            self.classes = skip_init(ChoquetLayer, n_nodes, n_classes, second, stack=len(seeds), **options)
         for run, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
             self.nodes.reset_parameters(generator, self._nodes_of(run))

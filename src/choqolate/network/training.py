@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from choqolate.errors import ChoqolateError
 from choqolate.integral import ChoquetLayer
@@ -34,11 +35,9 @@ class Objective:
     l1_on: str = "first"
 
     def fit_term(self, scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``."""
-        n_runs, n_rows, n_classes = scores.shape
-        logits = (scores / self.temperature).reshape(-1, n_classes)
-        losses = F.cross_entropy(logits, targets.expand(n_runs, -1).reshape(-1), reduction="none")
-        return (losses.view(n_runs, n_rows) * weights).mean(1)
+        """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``; it can be differentiated once."""
+        losses: Tensor = _CrossEntropy.apply(scores, targets, weights, self.temperature)
+        return losses
 
     def penalty(self, network: ChoqolateNetwork, node_mass: Tensor, class_mass: Tensor | None) -> Tensor:
         """The l1 term of each run ``(R,)``, from the interaction mass of nodes ``(R, N)`` and classes ``(R, C)``."""
@@ -48,6 +47,30 @@ class Objective:
             if network.classes is not None and class_mass is not None:
                 total = total + (class_mass + _singles_norm(network.classes).view_as(class_mass)).sum(1)
         return self.l1 * total
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The mean over the rows of ``weights * -log softmax(scores / temperature)`` at the targets.
+
+    Its gradient, ``(softmax - 1 at the target) * weights / (B * temperature)``, comes out of the same passes over the
+    scores. PyTorch's own operations take three times as many.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor, weights: Tensor, temperature: float | Tensor) -> Tensor:
+        at_target = targets.expand(len(scores), -1)[..., None]
+        slopes = (scores / temperature).log_softmax(-1)
+        losses = slopes.gather(-1, at_target).squeeze(-1).mul_(weights).mean(1).neg_()
+        slopes.exp_().scatter_add_(-1, at_target, slopes.new_full((), -1.0).expand(at_target.shape))
+        slopes *= weights[:, None] / (len(weights) * temperature)
+        ctx.save_for_backward(slopes)
+        return losses
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return slopes * g[:, None, None], None, None, None
 
 
 def _singles_norm(layer: ChoquetLayer) -> Tensor:
@@ -109,16 +132,17 @@ def train(
     histories = [History() for _ in range(n_runs)]
     for epoch in range(epochs):
         rows = torch.randperm(n_rows, generator=order) if n_rows > batch_size else torch.arange(n_rows)
+        rows = rows.to(inputs.device)
         loss_sum, hits = inputs.new_zeros(n_runs), inputs.new_zeros(n_runs)
-        for batch in rows.to(inputs.device).split(batch_size):
-            u, y = inputs[batch], targets[batch]
+        for batch, y, weight in zip(*(x.split(batch_size) for x in (rows, targets[rows], weights[rows])), strict=True):
+            u = inputs.index_select(0, batch)
             scores, node_mass, class_mass = network.scores(u, presorted[batch] if presorted is not None else None)
-            losses = objective.fit_term(scores, y, weights[batch])
+            losses = objective.fit_term(scores, y, weight)
             if objective.l1:
                 losses = losses + objective.penalty(network, node_mass, class_mass)
             # runs share no parameter, so the gradient of the sum is that of each
             optimizer.step(torch.autograd.grad(losses.sum(), parameters))
-            loss_sum += losses.detach() * len(batch)
+            loss_sum.add_(losses.detach(), alpha=len(batch))
             hits += (scores.detach().argmax(-1) == y).sum(1)
         _record(histories, loss_sum / n_rows, hits / n_rows, network.seeds, epoch)
         if track:
