@@ -28,14 +28,13 @@ def plain(scores, targets, weights, temperature):
     "temperature", [0.5, 0.005, torch.tensor([0.005, 0.05, 1.0], dtype=torch.float64).view(3, 1, 1)]
 )
 def test_cross_entropy_and_its_gradient_are_those_of_pytorch(problem, temperature):
-    scores, targets, weights = problem
+    scores = problem[0]
     ours, expected = Objective(temperature).fit_term(*problem), plain(*problem, temperature)
     torch.testing.assert_close(ours, expected)
     direction = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     torch.testing.assert_close(
         torch.autograd.grad((ours * direction).sum(), scores), torch.autograd.grad((expected * direction).sum(), scores)
     )
-    assert (scores == problem[0]).all()
 
 
 def test_cross_entropy_passes_gradcheck(problem):

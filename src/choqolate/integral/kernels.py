@@ -1,8 +1,8 @@
 """The pairwise integral and its gradients on plain tensors: by the native kernel, or by blocks of PyTorch operations.
 
-Shapes: inputs ``u (B, M)``; ``weights (N, M, M)`` or, with ``softmax``, the parameters whose softmax they are; gradients
-``g (B, N)`` of the values and ``g_mass (N,)`` of the mass. All tensors may have a leading axis of stacks. Nothing is
-checked here.
+Shapes: inputs ``u (B, M)``; ``weights (N, M, M)`` or, with ``softmax``, the parameters whose softmax they are;
+gradients ``g (B, N)`` of the values and ``g_mass (N,)`` of the mass. All tensors may have a leading axis of stacks.
+Nothing is checked here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def empty_outputs(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Te
 
 
 def integrate(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Values ``(B, N)``; of a softmax also the mass of the pairs ``(N,)`` and the scale ``(N, 2)``: maximum, 1 / sum."""
+    """Values ``(B, N)``; of a softmax also the pairs' mass ``(N,)`` and the scale ``(N, 2)``: maximum and 1 / sum."""
     outputs = empty_outputs(u, weights, softmax)
     if native.serves(u):
         native.integrate(u, weights, softmax, *outputs)

@@ -12,15 +12,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 
-# Whether a transform of torch.func, a mode such as that of fake tensors, or a mapped gradient is at work. PyTorch knows,
-# but has no public name for it; where it does not tell: maybe.
+# Whether a transform of torch.func, a mode such as that of fake tensors, or a mapped gradient is at work. PyTorch
+# has no public name for these; where a version lacks one, the answer is yes.
 transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _modes_active: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 _is_mapped: Callable[[Tensor], bool] = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda _: True)
 
 
 def is_watched(x: Tensor) -> bool:
-    """Whether operators on ``x`` have to be called by PyTorch's dispatcher, because somebody changes or records the calls."""
+    """Whether operators on ``x`` must be called through PyTorch's dispatcher, because something intercepts the calls."""
     if type(x) not in _PLAIN or x.is_meta or torch.jit.is_tracing():
         return True
     return transforms_active() or bool(_modes_active()) or _is_mapped(x)

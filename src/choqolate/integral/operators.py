@@ -86,8 +86,8 @@ def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> N
             continue
         if x.shape != tuple(sizes[letter] for letter in stacks + letters):
             raise ChoqolateError(
-                f"Expected {name} of shape ({', '.join(stacks + letters)}) beside u ({', '.join(stacks + 'BM')}), but got "
-                f"{tuple(x.shape)} beside {tuple(u.shape)}."
+                f"Expected {name} of shape ({', '.join(stacks + letters)}) beside u ({', '.join(stacks + 'BM')}), "
+                f"but got {tuple(x.shape)} beside {tuple(u.shape)}."
             )
         if x.dtype != u.dtype or x.device != u.device:
             raise ChoqolateError(

@@ -67,7 +67,7 @@ class _CrossEntropy(torch.autograd.Function):
         return losses
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
         (slopes,) = ctx.saved_tensors
         return slopes * g[:, None, None], None, None, None
