@@ -20,7 +20,7 @@ _is_mapped: Callable[[Tensor], bool] = getattr(torch._C._functorch, "is_legacy_b
 
 
 def is_watched(x: Tensor) -> bool:
-    """Whether operators on ``x`` must be called through PyTorch's dispatcher, because something intercepts the calls."""
+    """Whether operators on ``x`` have to go through PyTorch's dispatcher, because something intercepts their calls."""
     if type(x) not in _PLAIN or x.is_meta or torch.jit.is_tracing():
         return True
     return transforms_active() or bool(_modes_active()) or _is_mapped(x)
