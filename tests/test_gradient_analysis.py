@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,18 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import choqolate as cq
+from tests.scripts import load_example
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "gradient_analysis.py"
-
-
-def load_script():
-    spec = importlib.util.spec_from_file_location("gradient_analysis", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-example = load_script()
+example = load_example("gradient_analysis")
 
 
 def problem(n_inputs, n_classes, n_rows=12, seed=0):
