@@ -42,6 +42,7 @@ import choqolate as cq
 from choqolate.datasets.birds import BIRDS, render_birds
 from choqolate.integral import PairwiseCapacity
 from choqolate.integral.capacity import pair_indices
+from choqolate.integral.operators import integrate_pairs
 from choqolate.metrics import attribution_gini, concept_correlation
 from choqolate.network.module import ChoqolateNetwork
 from choqolate.network.training import Objective, train
@@ -187,10 +188,8 @@ def check_gradients(u: Tensor, targets: Tensor, temperature: float, l1: float = 
         return F.cross_entropy(phi[rows] @ weights.T / temperature, targets[rows]) + l1 * weights[:, n_inputs:].sum()
 
     def layer_loss(matrices: Tensor) -> Tensor:
-        capacity = PairwiseCapacity(matrices.flatten(-2).softmax(-1).view_as(matrices), theta=matrices)
-        values, mass = capacity.integrate_with_mass(u)
-        fit = objective.fit_term(values[None], targets, torch.ones_like(u[:, 0]))
-        return (fit + objective.penalty(mass[None], capacity, None)).sum()
+        values, mass = integrate_pairs(u, matrices, softmax=True)
+        return objective.fit_term(values[None], targets, torch.ones_like(u[:, 0])).sum() + l1 * mass.sum()
 
     parts = factors(theta, phi, targets, temperature)
     penalty = penalty_gradient(parts.weights, n_inputs, l1)

@@ -83,3 +83,19 @@ def test_nothing_that_was_traced_is_kept_for_eager_calls(trace):
 
     with ThreadPoolExecutor(1) as fresh, ThreadPoolExecutor(1) as other:  # a new thread has no workspace yet
         np.testing.assert_array_equal(fresh.submit(trace_then_compute).result(), other.submit(fit).result())
+
+
+@pytest.mark.parametrize("size", [11, 31])  # no other test has these sizes
+def test_nothing_that_was_transformed_is_kept_for_the_next_transform(size):
+    layer, u = cq.ChoquetLayer(size, 3, dtype=torch.float64), torch.rand(5, size, dtype=torch.float64)
+
+    def loss(u):
+        return layer(u).square().sum()
+
+    first, again = torch.func.grad(loss)(u), torch.func.grad(loss)(u)
+    torch.testing.assert_close(again, first, rtol=0, atol=0)
+    inside = torch.func.grad(lambda u: torch.func.grad(loss)(u).square().sum())(u)
+    x = u.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(loss(x), x, create_graph=True)
+    torch.testing.assert_close(slope, first)
+    torch.testing.assert_close(inside, *torch.autograd.grad(slope.square().sum(), x))

@@ -1,7 +1,8 @@
-"""Tensors that are kept between calls, and never while a graph is traced.
+"""Tensors that are kept between calls, and never while a graph is traced or a function transformed.
 
 Under ``torch.export``, ``torch.compile`` or a fake-tensor mode, tensors are symbols without numbers. One of these kept
-for an eager call would give wrong numbers without an error, and a kept real one does not belong in a graph.
+for an eager call would give wrong numbers without an error, and a kept real one does not belong in a graph. Under
+``torch.func``, tensors belong to the transform that makes them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
+from choqolate.integral.operator_registration import transforms_active
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -22,8 +25,8 @@ _MOST_KEPT = 1 << 24  # numbers
 
 
 def is_tracing() -> bool:
-    """Whether tensors made now may be symbols of a graph."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    """Whether tensors made now may be symbols of a graph, or parts of a transform."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or transforms_active():
         return True
     return type(torch.empty(0)) is not Tensor  # a dispatch mode, such as that of fake tensors, makes others
 
