@@ -6,7 +6,7 @@
  *     C(u) = sum_j linear_j u_j + sum_{j<l} (b_jl - c_jl) min(u_j, u_l),     linear_j = a_j + sum_l c_jl,
  *
  * and min(u_j, u_j) = u_j makes linear_j the "pair" (j, j). A minimum is computed in a register for a vector of rows
- * and multiplied at once with the weights of a tile of up to NODES integrals. It never goes to memory.
+ * and multiplied at once with the weights of several integrals. It never goes to memory.
  *
  * This file is compiled once per precision and instruction set: DOUBLE selects the precision, SUFFIX ends the names of
  * the functions. There are no allocations and no global state: the caller provides all memory. Every sum is taken in
@@ -61,10 +61,10 @@ typedef int32_t bits;
 #define LANES (VECTOR_BYTES / 4)
 #endif
 
-#define NODES 8           /* integrals per tile, whose weights are side by side */
-#define QUAD 4            /* integrals whose sums are kept in registers at a time, for ROWS vectors or PAIRS pairs, */
-#define ROWS 2            /* so that the multipliers wait neither for each other nor for memory */
-#define PAIRS 3
+#define NODES 8           /* integrals per tile: they share the rows that are laid out for them */
+#define QUAD 4            /* integrals whose sums stay in registers, each for ROWS vectors of rows or for PAIRS pairs: */
+#define ROWS 2            /* enough sums that the multipliers wait neither for each other nor for memory, */
+#define PAIRS 3           /* and few enough for 16 registers */
 #define CHUNK 8           /* vectors of rows that use a panel of weights before the next is fetched */
 #define PANEL 4096        /* weights of a panel: half of the first-level cache */
 #define GRADIENT_ROWS 512 /* rows of the batch that a gradient sums at a time */
@@ -319,10 +319,10 @@ INLINE void sum_minima(const vec *own, const vec *others, index step, const vec 
 }
 
 /* Functions of their own, because a loop whose sums fill the registers has none to spare for what surrounds it. */
-#define SUM_MINIMA(name, count, width)                                                                            \
+#define SUM_MINIMA(name, count, width)                                                                                \
     static __attribute__((noinline)) void name##_##width(const vec *own, const vec *others, index step, const vec *g, \
-                                                         index vectors, real (*sums)[QUAD]) {                     \
-        sum_minima(own, others, step, g, vectors, count, width, sums);                                            \
+                                                         index vectors, real (*sums)[QUAD]) {                         \
+        sum_minima(own, others, step, g, vectors, count, width, sums);                                                \
     }
 SUM_MINIMA(sum_all, PAIRS, 1)
 SUM_MINIMA(sum_all, PAIRS, 2)
@@ -620,8 +620,9 @@ static void slopes_of_rows(const part *at, index start, real *by_input, real *by
             strided of_quad = tile_of_g(at, tile);
             real *out = by_node + (tile - at->first) * NODES * batch;
             for (index left = width_of(p, tile); left > 0; left -= QUAD) {
-                transpose_rows(&of_quad, at->stack, start + row, rows, smaller(left, QUAD), out + row * smaller(left, QUAD));
-                of_quad.data += QUAD * of_quad.column, out += QUAD * batch;
+                index nodes = smaller(left, QUAD);
+                transpose_rows(&of_quad, at->stack, start + row, rows, nodes, out + row * nodes);
+                of_quad.data += nodes * of_quad.column, out += QUAD * batch;
             }
         }
     }
@@ -642,7 +643,8 @@ static void mean_slopes(const part *at, index tile, real *means) {
     const real *g = p->g.data + at->stack * p->g.stack + tile * NODES * p->g.column;
     double sums[NODES] = {0};
     for (index b = 0; b < p->rows; b++)
-        for (index n = 0; n < width; n++) sums[n] += (double)g[b * p->g.row + n * p->g.column] * values[b * p->nodes + n];
+        for (index n = 0; n < width; n++)
+            sums[n] += (double)g[b * p->g.row + n * p->g.column] * values[b * p->nodes + n];
     for (index n = 0; n < width; n++)
         means[n] = (real)(sums[n] + (p->g_mass ? p->g_mass[node + n] * ((double)p->mass[node + n] - 1) : 0));
 }
@@ -666,8 +668,8 @@ static void weigh(const real *theta, const real *scale, const real *slopes, real
     }
 }
 
-/* From the slopes of a node's pairs to some rows l of the gradient of its weights: maxima of the pairs (j < l), the input
- * l alone, minima of the pairs (l, j > l).
+/* From the slopes of a node's pairs to some rows l of the gradient of its weights: maxima of the pairs (j < l), the
+ * input l alone, minima of the pairs (l, j > l).
  *
  * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight times its
  * slope less the mean slope. */
@@ -704,7 +706,8 @@ static void finish(const part *at, real *means, real *own) {
         index i = item / blocks, node = first_node(at) + i;
         finish_block(p->theta + matrix_of(at, node), p->softmax ? scale_of(at, node) : NULL, pairs_of_node(at, node),
                      item % blocks * BLOCK, inputs, p->softmax ? means[i] : 0,
-                     p->softmax && p->g_mass ? p->g_mass[at->stack * p->nodes + node] : 0, p->grad + matrix_of(at, node), own);
+                     p->softmax && p->g_mass ? p->g_mass[at->stack * p->nodes + node] : 0,
+                     p->grad + matrix_of(at, node), own);
     }
 }
 
