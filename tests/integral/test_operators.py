@@ -205,6 +205,21 @@ def test_inputs_of_another_dtype_are_cast(layer):
         layer(ones * 1j)
 
 
+@pytest.mark.parametrize(
+    ("convert", "message"),
+    [
+        (torch.Tensor.numpy, r"as a tensor, got ndarray. Use torch\.as_tensor"),
+        (torch.Tensor.tolist, r"as a tensor, got list"),
+        (torch.Tensor.to_sparse, r"dense tensor, got a tensor of layout torch\.sparse_coo. Use u\.to_dense\(\)"),
+        (torch.Tensor.to_sparse_csr, r"layout torch\.sparse_csr"),
+        (lambda u: torch.nested.nested_tensor(list(u)), r"got a nested tensor. Use torch\.nested\.to_padded_tensor"),
+    ],
+)
+def test_inputs_that_are_no_dense_tensor_are_refused(layer, u, convert, message):
+    with pytest.raises(cq.ChoqolateError, match=message):
+        layer(convert(u))
+
+
 def test_nan_is_an_error_in_validation_mode(layer, u):
     u[2, 1] = torch.nan
     assert layer(u)[2].isnan().all()

@@ -107,6 +107,7 @@ class ChoquetLayer(nn.Module):
         return {name: getattr(self, name) for name in self._names}
 
     def forward(self, u: Tensor) -> Tensor:
+        _check_dense(u)
         leading = () if self.stack is None else (self.stack,)
         if u.ndim < 1 + len(leading) or u.shape[-1] != self.in_features or u.shape[: len(leading)] != leading:
             expected = ", ".join([*map(str, leading), "...", str(self.in_features)])
@@ -164,6 +165,15 @@ class ChoquetLayer(nn.Module):
     def extra_repr(self) -> str:
         rank = f", rank={self.rank}" if self.interactions == "factored" else ""
         return f"{self.in_features}, {self.out_features}, interactions={self.interactions!r}{rank}"
+
+
+def _check_dense(u: Tensor) -> None:
+    if not isinstance(u, Tensor):
+        raise ChoqolateError(f"Expected inputs as a tensor, got {type(u).__name__}. Use torch.as_tensor.")
+    if u.is_nested or u.layout is not torch.strided:
+        kind = "a nested tensor" if u.is_nested else f"a tensor of layout {u.layout}"
+        way = "torch.nested.to_padded_tensor" if u.is_nested else "u.to_dense()"
+        raise ChoqolateError(f"Expected inputs as a dense tensor, got {kind}. Use {way}.")
 
 
 def as_capacity(raw: Mapping[str, Tensor], interactions: str, *, free_weights: bool = False) -> Capacity:
