@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from choqolate.integral import PairwiseCapacity, blocked, native, operators
+from choqolate.integral import PairwiseCapacity, blocked, native, operators, tensor_cache
 from choqolate.integral.native import native_status, without_native
 from choqolate.integral.operators import integrate_pairs
 
@@ -197,3 +197,12 @@ def test_parameters_far_apart_underflow_to_zero(kernel):
         values, mass = integrate_pairs(u, theta, softmax=True)
         assert torch.equal(values[:, 0], u[:, 3])
         assert mass.item() == 0
+
+
+@pytest.mark.skipif(not native_status().in_use, reason=f"no native kernel: {native_status().reason}")
+def test_more_workspace_than_is_kept_between_calls():
+    u = torch.rand(2, 1_500, requires_grad=True)
+    theta = torch.randn(8, 1_500, 1_500, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert native._prepare(u, theta, True)[2].numel() > tensor_cache._MOST_KEPT
+    for mine, its in zip(*run_both(u, theta, torch.rand(2, 8), torch.rand(8), softmax=True), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5 * its.abs().max().item())

@@ -139,20 +139,22 @@ def serves(u: Tensor) -> bool:
 def integrate(u: Tensor, weights: Tensor, softmax: bool, values: Tensor, mass: Tensor, scale: Tensor) -> None:
     """Fill the values ``(B, N)``; of a softmax also the mass of the pairs ``(N,)`` and its scale ``(N, 2)``."""
     weights = weights.contiguous()
-    functions, *sizes = _prepare(u, weights, softmax)
+    functions, shape, space, threads = _prepare(u, weights, softmax)
     functions.values(
-        *_rows(u), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(), *sizes
-    )
+        *_rows(u), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(), *shape,
+        space.data_ptr(), threads,
+    )  # fmt: skip
 
 
 def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
     """Gradient ``(B, M)`` of the inputs, from that of the values ``g (B, N)``."""
     grad = torch.empty(u.shape, dtype=u.dtype)
     weights, scale = weights.contiguous(), scale.contiguous()
-    functions, *sizes = _prepare(u, weights, softmax)
+    functions, shape, space, threads = _prepare(u, weights, softmax)
     functions.input_gradient(
-        *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), *_rows(g), grad.data_ptr(), *sizes
-    )
+        *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), *_rows(g), grad.data_ptr(), *shape,
+        space.data_ptr(), threads,
+    )  # fmt: skip
     return grad
 
 
@@ -170,10 +172,10 @@ def weight_gradient(
     grad = torch.empty(weights.shape, dtype=u.dtype)
     weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
     g_mass = None if g_mass is None else g_mass.contiguous()
-    functions, *sizes = _prepare(u, weights, softmax)
+    functions, shape, space, threads = _prepare(u, weights, softmax)
     functions.weight_gradient(
         *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(), *_rows(g),
-        None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *sizes,
+        None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *shape, space.data_ptr(), threads,
     )  # fmt: skip
     return grad
 
@@ -184,9 +186,8 @@ def _rows(x: Tensor) -> tuple[int, ...]:
     return (x.data_ptr(), *steps) if len(steps) == 3 else (x.data_ptr(), 0, *steps)
 
 
-def _prepare(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Any, ...]:
-    """The functions for this precision, then their last arguments: sizes, workspace, number of threads."""
+def _prepare(u: Tensor, weights: Tensor, softmax: bool) -> tuple[_Functions, tuple[int, ...], Tensor, int]:
+    """The functions for this precision, sizes, workspace (which may be nobody else's) and number of threads."""
     functions, threads = _load()[1][u.dtype], torch.get_num_threads()
     shape = (*u.shape, weights.shape[-3]) if u.ndim == 3 else (1, *u.shape, weights.shape[-3])
-    space = workspace(functions.workspace(*shape, softmax, threads), u)
-    return functions, *shape, space.data_ptr(), threads
+    return functions, shape, workspace(functions.workspace(*shape, softmax, threads), u), threads
