@@ -22,7 +22,7 @@ BATCH, NODES = 512, 8
 CUB_ROWS, CUB_CONCEPTS, CUB_CLASSES = 5994, 225, 200
 FEW_ROWS, FEW_CONCEPTS, FEW_CLASSES = 4235, 77, 3  # cats, dogs and cars
 BIRDS_ROWS, BIRDS_CONCEPTS, CORE_CONCEPTS = 3600, 48, 29  # the demo's
-A_MOMENT = 0.1  # seconds
+LEAST_SECONDS = 0.1  # of each side per round
 
 
 def layer_step(layer: torch.nn.Module, u: torch.Tensor) -> Callable[[], None]:
@@ -43,7 +43,7 @@ def bench_layer() -> list[Row]:
         u = torch.rand(BATCH, concepts)
         ours = layer_step(cq.ChoquetLayer(concepts, NODES), u)
         obvious = layer_step(ObviousLayer(concepts, NODES), u)
-        medians, ratios = side_by_side(ours, on_fallback(ours), obvious, rounds=rounds, at_least=A_MOMENT)
+        medians, ratios = side_by_side(ours, on_fallback(ours), obvious, rounds=rounds, at_least=LEAST_SECONDS)
         mine, fallback, its = map(milliseconds, medians)
         rows.append(Row(f"layer, {concepts} concepts", mine, its, times(ratios[2]), f">= {target} x", fallback))
     return rows
@@ -53,7 +53,7 @@ def bench_modules() -> list[Row]:
     """The same at 226 concepts, against one module per node."""
     u = torch.rand(BATCH, 226)
     ours, alone = (layer_step(layer, u) for layer in (cq.ChoquetLayer(226, NODES), NodeByNode(226, NODES)))
-    (mine, its), (_, ratio) = side_by_side(ours, alone, rounds=5, at_least=A_MOMENT)
+    (mine, its), (_, ratio) = side_by_side(ours, alone, rounds=5, at_least=LEAST_SECONDS)
     name = "layer, 226 concepts; other side: NeurHCI"
     return [Row(name, milliseconds(mine), milliseconds(its), times(ratio), ">= 400 x")]
 
@@ -70,7 +70,10 @@ def peak_of(task: str) -> float:
     if task == "factored":
         X = np.random.default_rng(0).random((2000, 20_000), dtype=np.float32)
         y = np.arange(2000) % 10
-        run: Callable[[], object] = lambda: cq.ChoqolateClassifier(interactions="factored", epochs=1).fit(X, y)  # noqa: E731
+
+        def run() -> object:
+            return cq.ChoqolateClassifier(interactions="factored", epochs=1).fit(X, y)
+
     else:
         layer = ObviousLayer(512, NODES) if task == "obvious" else cq.ChoquetLayer(512, NODES)
         run = layer_step(layer, u)

@@ -40,9 +40,9 @@ def side_by_side(*tasks: Task, rounds: int, at_least: float = 0.0) -> tuple[list
     """
     for task in tasks:
         task()
-    times = [[seconds(task, at_least) for task in tasks] for _ in range(rounds)]
-    medians = [statistics.median(column) for column in zip(*times, strict=True)]
-    ratios = [statistics.median(row[k] / row[0] for row in times) for k in range(len(tasks))]
+    measured = [[seconds(task, at_least) for task in tasks] for _ in range(rounds)]
+    medians = [statistics.median(column) for column in zip(*measured, strict=True)]
+    ratios = [statistics.median(row[k] / row[0] for row in measured) for k in range(len(tasks))]
     return medians, ratios
 
 

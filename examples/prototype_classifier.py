@@ -5,7 +5,7 @@
 In the spirit of "This looks like that" (Chen et al. 2019), an encoder turns an image into features of its patches, and
 an image is as similar to a prototype as its nearest patch: exp(-d²), in [0, 1]. Chen et al. aggregate similarities by a
 linear layer. Here each class is a 2-additive Choquet integral of them, and the shares of the prototypes in a class are
-its exact Shapley values: nonnegative, with sum one.
+its exact Shapley values: nonnegative, and they sum to one.
 
 As in the paper, everything is trained first, then prototypes are projected on the nearest training patches, then the
 head is trained once more. Unlike there, classes share prototypes and there are no further loss terms. The data are
@@ -172,7 +172,8 @@ def main(output: Path, seeds: int = 3, epochs: int = EPOCHS) -> None:
     runs = {name: [fit(head, seed, epochs) for seed in range(seeds)] for name, head in HEADS.items()}
     for name, fits in runs.items():
         accuracies = [accuracy for _, _, accuracy in fits]
-        print(f"{name} head: test accuracy {np.mean(accuracies):.3f} ± {np.std(accuracies):.3f} over {seeds} splits")
+        spread = f"{np.mean(accuracies):.3f} ± {np.std(accuracies):.3f}"
+        print(f"{name} head: test accuracy {spread} (splits: {seeds})")
     shares = torch.cat([network.head.shapley() for network, _, _ in runs["Choquet"]])
     needed = (shares.sort(descending=True).values.cumsum(1) < 0.9).sum(1) + 1
     print(f"Choquet head: {needed.float().mean():.1f} of {N_PROTOTYPES} prototypes make up 90 % of a class on average")

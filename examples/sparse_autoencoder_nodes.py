@@ -42,7 +42,7 @@ SHOWN, EXAMPLES, PIXELS = 5, 4, 72  # features per node, images per feature, and
 
 
 def encode_birds(folder: Path, n_images: int) -> tuple[Tensor, cq.ConceptScores]:
-    """Draw birds whose place says nothing of their class; return their activations, and scores for known phrases."""
+    """Draw birds whose background is independent of their class; return activations, and scores for known phrases."""
     backbone = cq.load_backbone("mini", device="cpu")
     rows = render_birds(folder / "images", n_images, agreement=0.5, seed=1)
     embeddings = cq.embed(rows, backbone, folder / "vectors")

@@ -9,13 +9,16 @@ import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import choqolate as cq
 from choqolate.integral import PairwiseCapacity
 from choqolate.integral.operators import integrate_pairs
+from choqolate.network.module import ChoqolateNetwork
 
 pytestmark = [pytest.mark.usefixtures("kernel"), pytest.mark.filterwarnings("ignore")]  # warnings of PyTorch's tools
 
@@ -333,3 +336,67 @@ def test_traced_by_torch_jit():
     layer, u = cq.ChoquetLayer(23, 4), torch.rand(9, 23)
     traced = torch.jit.trace(layer, u)
     torch.testing.assert_close(traced(u[:5] ** 2), layer(u[:5] ** 2))
+
+
+@pytest.fixture
+def pair():
+    """A pairwise layer and inputs."""
+    generator = torch.Generator().manual_seed(3)
+    layer = cq.ChoquetLayer(23, 4, generator=generator, dtype=torch.float64)
+    return layer, torch.rand(9, 23, generator=generator, dtype=torch.float64)
+
+
+def test_tensors_that_are_more_than_numbers_in_memory(pair):
+    layer, u = pair
+    twice = integrate_pairs(u, TwoTensor(layer.theta.detach(), 2 * layer.theta.detach()), softmax=True)[0]
+    assert isinstance(twice, TwoTensor)
+    torch.testing.assert_close(twice.a, formula(u, layer.theta))
+    torch.testing.assert_close(twice.b, formula(u, 2 * layer.theta))
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = integrate_pairs(u, mode.from_tensor(layer.theta.detach()), softmax=True)[0]  # outside of the mode
+    assert fake.shape == (9, 4)
+
+    negated = torch.complex(u, -u).conj().imag  # a view with a sign that is applied when it is read
+    assert negated.is_neg()
+    torch.testing.assert_close(layer(negated), formula(u, layer.theta))
+    values = layer(u)
+    slopes = torch.complex(values.detach(), -values.detach()).conj().imag
+    expected = torch.autograd.grad(formula(u, layer.theta), layer.theta, values.detach())
+    torch.testing.assert_close(torch.autograd.grad(values, layer.theta, slopes), expected)
+    nothing = torch._efficientzerotensor(values.shape, dtype=values.dtype)
+    (gradient,) = torch.autograd.grad(layer(u), layer.theta, nothing)
+    assert not gradient.any()
+
+
+def test_a_default_device_does_not_move_what_is_computed(pair):
+    layer, u = pair
+    expected = layer(u)
+    with torch.device("meta"):
+        x = u.clone().requires_grad_()
+        values = layer(x)
+        values.sum().backward()
+        assert cq.ChoquetLayer(5, 2).theta.is_meta
+        assert all(theta.is_meta for theta in ChoqolateNetwork(5, 3, 2, seeds=[0]).parameters())
+    assert x.grad.device.type == "cpu"
+    assert torch.equal(values, expected)
+    assert torch.equal(layer(u), expected)
+
+
+def test_forward_mode_over_a_gradient(layer, u):
+    parameters = list(layer.parameters())
+    direction = torch.rand(u.shape, generator=torch.Generator().manual_seed(5), dtype=u.dtype)
+
+    def slope(function, u):
+        return torch.func.grad(lambda x: function(x, *parameters).square().sum())(u)
+
+    expected = torch.func.jvp(lambda u: slope(formula, u), (u,), (direction,))[1]
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(u.clone().requires_grad_(), direction)
+        (gradient,) = torch.autograd.grad(layer(x).square().sum(), x)
+        torch.testing.assert_close(forward_ad.unpack_dual(gradient).tangent, expected)
+
+
+def test_operators_refuse_no_inputs_and_no_nodes():
+    for u, w in ((torch.rand(2, 0), torch.rand(3, 0, 0)), (torch.rand(2, 4), torch.rand(0, 4, 4))):
+        with pytest.raises(cq.ChoqolateError, match="at least one input and one node, but got u"):
+            torch.ops.choqolate.integral(u, w, True)

@@ -13,9 +13,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import choqolate as cq
+from choqolate.integral import blocked, formula, pairwise
+from choqolate.integral.tensor_cache import kept
 
-# all pairs at once, in blocks, and as products; no other test has these sizes, so nothing is kept for them yet
+# all pairs at once, in blocks, and as products
 FORMS = (("pairwise", 13), ("pairwise", 67), ("factored", 59))
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    """As in a new process: what other tests left behind must not hide what would be kept wrongly."""
+    for module, name in ((formula, "_signs"), (blocked, "_upper_triangle"), (pairwise, "_cell_of_weight")):
+        monkeypatch.setattr(module, name, kept(8)(getattr(module, name).__wrapped__))
 
 
 def export(layer, u):
@@ -66,7 +75,7 @@ def plain_values_and_gradients(layer, u):
 
 @pytest.mark.parametrize("trace", [export, export_strictly, compile_it, run_on_fake_tensors, make_a_graph])
 @pytest.mark.filterwarnings("ignore")  # of the tracers, which are not ours
-def test_nothing_that_was_traced_is_kept_for_eager_calls(trace):
+def test_nothing_that_was_traced_is_kept_for_eager_calls(trace, nothing_kept):
     X, y = load_wine(return_X_y=True)
 
     def fit():
@@ -85,8 +94,8 @@ def test_nothing_that_was_traced_is_kept_for_eager_calls(trace):
         np.testing.assert_array_equal(fresh.submit(trace_then_compute).result(), other.submit(fit).result())
 
 
-@pytest.mark.parametrize("size", [11, 31])  # no other test has these sizes
-def test_nothing_that_was_transformed_is_kept_for_the_next_transform(size):
+@pytest.mark.parametrize("size", [11, 31])
+def test_nothing_that_was_transformed_is_kept_for_the_next_transform(size, nothing_kept):
     layer, u = cq.ChoquetLayer(size, 3, dtype=torch.float64), torch.rand(5, size, dtype=torch.float64)
 
     def loss(u):

@@ -193,5 +193,4 @@ def _total(parts: Sequence[Tensor]) -> Tensor:
 
 def _from_tiles(chunks: Sequence[Tensor], n_rows: int) -> Tensor:
     """The inverse of :func:`_chunks`: ``(B, K)``, in memory of its own, as the output of an operator has to be."""
-    rows = torch.cat(list(chunks)).mT.flatten(0, 1)[:n_rows]
-    return torch.empty_like(rows, memory_format=torch.contiguous_format).copy_(rows)
+    return torch.cat(list(chunks)).mT.flatten(0, 1)[:n_rows].clone(memory_format=torch.contiguous_format)

@@ -62,7 +62,7 @@ typedef int32_t bits;
 #endif
 
 #define NODES 8           /* integrals per tile: they share the rows that are laid out for them */
-#define QUAD 4            /* integrals whose sums stay in registers, each for ROWS vectors of rows or for PAIRS pairs: */
+#define QUAD 4            /* integrals whose sums stay in registers, for ROWS vectors of rows or for PAIRS pairs: */
 #define ROWS 2            /* enough sums that the multipliers wait neither for each other nor for memory, */
 #define PAIRS 3           /* and few enough for 16 registers */
 #define CHUNK 8           /* vectors of rows that use a panel of weights before the next is fetched */
@@ -185,12 +185,12 @@ INLINE vec exponential(vec x) {
 #define PICK(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
 #endif
 
-INLINE vec add_neighbours(vec a, vec b) { return PICK(a, b, EVEN) + PICK(a, b, ODD); }
+INLINE vec add_neighbors(vec a, vec b) { return PICK(a, b, EVEN) + PICK(a, b, ODD); }
 
 /* The sum of the lanes of each of QUAD vectors. */
 INLINE void sum_each(const vec *x, real *out) {
-    vec sums[2] = {add_neighbours(x[0], x[1]), add_neighbours(x[2], x[3])};
-    if (sizeof(real) == 4) sums[0] = add_neighbours(sums[0], sums[1]);
+    vec sums[2] = {add_neighbors(x[0], x[1]), add_neighbors(x[2], x[3])};
+    if (sizeof(real) == 4) sums[0] = add_neighbors(sums[0], sums[1]);
     for (int n = 0; n < QUAD; n++) {
         const int each = 16 / sizeof(real);
         out[n] = sums[n / each][n % each];
@@ -238,7 +238,7 @@ static real largest_of(const real *x, index count) {
 
 /* The softmax of a node's parameters, before it is divided by its sum; remembers its scale and returns the mass of all
  * pairs. */
-static real normalise(const real *theta, index inputs, real *scale, real *out) {
+static real normalize(const real *theta, index inputs, real *scale, real *out) {
     double singles = 0, total;
     scale[0] = largest_of(theta, inputs * inputs);
     total = exponentials(theta, scale[0], inputs * inputs, out);
@@ -334,8 +334,8 @@ SUM_MINIMA(sum_one, 1, 3)
 SUM_MINIMA(sum_one, 1, 4)
 
 /* Share the gradient of the features of pairs (j, l >= j) among their smaller members; ties count half for each. */
-INLINE void share_gradient(vec *grad, const real *weights, index step, const vec *u, const vec *g, index j, index inputs,
-                           int width) {
+INLINE void share_gradient(vec *grad, const real *weights, index step, const vec *u, const vec *g, index j,
+                           index inputs, int width) {
     vec own = u[j], mine = {0}, gs[NODES];
     for (int n = 0; n < width; n++) gs[n] = g[n], mine += weights[n * step] * gs[n];
     for (index l = j + 1; l < inputs; l++) {
@@ -467,7 +467,7 @@ static void prepare(const part *at) {
             const real *theta = p->theta + matrix_of(at, node);
             real *scale = scale_of(at, node), *out = softmax + i * inputs * inputs;
             if (p->new_mass)
-                p->new_mass[at->stack * p->nodes + node] = normalise(theta, inputs, scale, out);
+                p->new_mass[at->stack * p->nodes + node] = normalize(theta, inputs, scale, out);
             else
                 exponentials(theta, scale[0], inputs * inputs, out);
         }
@@ -476,7 +476,8 @@ static void prepare(const part *at) {
     for (index item = 0; item < count * blocks; item++) {
         index i = item / blocks, node = first_node(at) + i;
         const real *w = p->softmax ? softmax + i * inputs * inputs : p->theta + matrix_of(at, node);
-        prepare_block(w, p->softmax ? scale_of(at, node)[1] : 1, item % blocks * BLOCK, inputs, pairs_of_node(at, node));
+        real factor = p->softmax ? scale_of(at, node)[1] : 1;
+        prepare_block(w, factor, item % blocks * BLOCK, inputs, pairs_of_node(at, node));
     }
 }
 
@@ -671,8 +672,8 @@ static void weigh(const real *theta, const real *scale, const real *slopes, real
 /* From the slopes of a node's pairs to some rows l of the gradient of its weights: maxima of the pairs (j < l), the
  * input l alone, minima of the pairs (l, j > l).
  *
- * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight times its
- * slope less the mean slope. */
+ * d min = slope, d max = slope_j + slope_l - slope. By Proposition 1 the gradient of a parameter is its weight times
+ * its slope less the mean slope. */
 static void finish_block(const real *theta, const real *scale, const real *slopes, index first, index inputs, real mean,
                          real mass_slope, real *grad, real *own) {
     index last = smaller(first + BLOCK, inputs);

@@ -95,7 +95,9 @@ class ChoquetLayer(nn.Module):
             # drawn in float64 on the CPU, so that a seed means the same on every device and in every precision
             fan_in = self.in_features ** (2 if self.interactions == "pairwise" else 1)
             spread = 1 / math.sqrt(fan_in) if self.free_weights else INITIAL_SPREAD
-            drawn = torch.empty(theta[part].shape, dtype=torch.float64).normal_(0, spread, generator=generator)
+            drawn = torch.empty(theta[part].shape, dtype=torch.float64, device="cpu").normal_(
+                0, spread, generator=generator
+            )
             theta[part] = drawn.to(theta)
 
     def capacity(self) -> Capacity:

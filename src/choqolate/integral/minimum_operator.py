@@ -17,7 +17,7 @@ from torch import Tensor
 
 from choqolate.integral import expected_minimum
 from choqolate.integral.expected_minimum import SortedInputs
-from choqolate.integral.operator_registration import define_operator, one_by_one, transforms_active
+from choqolate.integral.operator_registration import define_operator, has_tangent, one_by_one, transforms_active
 from choqolate.integral.precision import without_autocast
 
 _VALUES, _GRADIENTS = "choqolate::expected_minimum", "choqolate::expected_minimum_gradients"
@@ -123,7 +123,7 @@ def _backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, ...]:
     u, p, q, order, gaps = ctx.saved_tensors
     if g is None:
         return None, None, None, None, None
-    if torch.is_grad_enabled():  # the derivative will be differentiated
+    if torch.is_grad_enabled() or has_tangent(u, p, q, g):  # the derivative is differentiated
         return *_formula_gradients(u, p, q, _descending(u, order), g), None, None
     for_u, for_p, for_q = ctx.needs_input_grad[:3]
     grad_u, grad_p, grad_q = torch.ops.choqolate.expected_minimum_gradients(

@@ -148,7 +148,7 @@ def integrate(u: Tensor, weights: Tensor, softmax: bool, values: Tensor, mass: T
 
 def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: Tensor) -> Tensor:
     """Gradient ``(B, M)`` of the inputs, from that of the values ``g (B, N)``."""
-    grad = torch.empty(u.shape, dtype=u.dtype)
+    grad = torch.empty(u.shape, dtype=u.dtype, device=u.device)
     weights, scale = weights.contiguous(), scale.contiguous()
     functions, shape, space, threads = _prepare(u, weights, softmax)
     functions.input_gradient(
@@ -169,7 +169,7 @@ def weight_gradient(
     g_mass: Tensor | None,
 ) -> Tensor:
     """Gradient ``(N, M, M)`` of the weights, or of the parameters whose softmax they are."""
-    grad = torch.empty(weights.shape, dtype=u.dtype)
+    grad = torch.empty(weights.shape, dtype=u.dtype, device=u.device)
     weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
     g_mass = None if g_mass is None else g_mass.contiguous()
     functions, shape, space, threads = _prepare(u, weights, softmax)
@@ -187,7 +187,7 @@ def _rows(x: Tensor) -> tuple[int, ...]:
 
 
 def _prepare(u: Tensor, weights: Tensor, softmax: bool) -> tuple[_Functions, tuple[int, ...], Tensor, int]:
-    """The functions for this precision, sizes, workspace (which may be nobody else's) and number of threads."""
+    """The functions for this precision, sizes, workspace (hold it until the call is over) and threads."""
     functions, threads = _load()[1][u.dtype], torch.get_num_threads()
     shape = (*u.shape, weights.shape[-3]) if u.ndim == 3 else (1, *u.shape, weights.shape[-3])
     return functions, shape, workspace(functions.workspace(*shape, softmax, threads), u), threads

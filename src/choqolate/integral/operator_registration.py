@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,11 +20,24 @@ _modes_active: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack"
 _is_mapped: Callable[[Tensor], bool] = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda _: True)
 
 
-def is_watched(x: Tensor) -> bool:
-    """Whether operators on ``x`` have to go through PyTorch's dispatcher, because something intercepts their calls."""
-    if type(x) not in _PLAIN or x.is_meta or torch.jit.is_tracing():
+def is_intercepted(*tensors: Tensor | None) -> bool:
+    """Whether an operator on these tensors has to go through PyTorch's dispatcher.
+
+    That is so if something intercepts calls of operators, or if a tensor is more than numbers in memory.
+    """
+    if transforms_active() or _modes_active() or torch.jit.is_tracing():
         return True
-    return transforms_active() or bool(_modes_active()) or _is_mapped(x)
+    return any(x is not None and not _is_plain(x) for x in tensors)
+
+
+def _is_plain(x: Tensor) -> bool:
+    lazy = x.is_neg() or x._is_zerotensor()  # numbers that are not, or not yet, in memory
+    return type(x) in _PLAIN and not (lazy or x.is_meta or _is_mapped(x))
+
+
+def has_tangent(*tensors: Tensor | None) -> bool:
+    """Whether one of the tensors carries a forward-mode derivative."""
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def define_operator(name: str) -> Callable[[F], F]:

@@ -18,7 +18,13 @@ from torch import Tensor
 from choqolate.errors import ChoqolateError
 from choqolate.integral import kernels, native
 from choqolate.integral.formula import pair_mass, pairwise_tangent, pairwise_values, softmax_weights
-from choqolate.integral.operator_registration import define_operator, is_watched, one_by_one, transforms_active
+from choqolate.integral.operator_registration import (
+    define_operator,
+    has_tangent,
+    is_intercepted,
+    one_by_one,
+    transforms_active,
+)
 from choqolate.integral.precision import HALF
 
 _FORMULA_UP_TO = 16  # inputs; below, all pairs at once are faster than blocks
@@ -54,7 +60,7 @@ def integrate_pairs(u: Tensor, weights: Tensor, *, softmax: bool) -> tuple[Tenso
     if len(stacks) > 1:
         values, mass = integrate_pairs(u.flatten(0, -3), weights.flatten(0, -4), softmax=softmax)
         return values.unflatten(0, stacks), None if mass is None else mass.unflatten(0, stacks)
-    values, mass, _ = _pick_integral(u)(u, weights, softmax)
+    values, mass, _ = _pick_integral(u, weights)(u, weights, softmax)
     return values, mass if softmax else None
 
 
@@ -69,7 +75,7 @@ def _by_formula(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tens
 
 
 def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> None:
-    """The kernels trust shapes and dtypes, and anybody can call an operator.
+    """Check shapes, dtypes and devices, which the kernels trust: anybody can call an operator.
 
     ``others`` are tensors, each with the letters of its shape: B rows, M inputs, N nodes, and 2; S stacks come first if
     there are any.
@@ -78,6 +84,10 @@ def _check(u: Tensor, weights: Tensor, **others: tuple[Tensor | None, str]) -> N
         raise ChoqolateError(
             "Expected u of shape (B, M) and weights of shape (N, M, M), or (S, B, M) and (S, N, M, M), but got "
             f"{tuple(u.shape)} and {tuple(weights.shape)}."
+        )
+    if 0 in (u.shape[-1], weights.shape[-3]):
+        raise ChoqolateError(
+            f"Expected at least one input and one node, but got u {tuple(u.shape)} and weights {tuple(weights.shape)}."
         )
     stacks = "S" * (u.ndim - 2)
     sizes = dict(zip(f"{stacks}BM", u.shape, strict=True)) | {"N": weights.shape[-3], "2": 2}
@@ -159,11 +169,11 @@ def _backward(
         return None, None, None
     g = torch.zeros_like(values) if g is None else g
     g_mass = g_mass if ctx.softmax else None
-    if torch.is_grad_enabled():  # the derivative will be differentiated
+    if torch.is_grad_enabled() or has_tangent(u, weights, g, g_mass):  # the derivative is differentiated
         gradients = _formula_gradients(u, weights, ctx.softmax, g, g_mass)
         return gradients[0], gradients[1], None
     for_u, for_weights, _ = ctx.needs_input_grad
-    to_inputs, to_weights = _pick_gradients(g, g_mass)
+    to_inputs, to_weights = _pick_gradients(u, weights, g, g_mass)
     grad_u = to_inputs(u, weights, ctx.softmax, scale, g) if for_u else None
     grad_weights = to_weights(u, weights, ctx.softmax, scale, values, mass, g, g_mass) if for_weights else None
     return grad_u, grad_weights, None
@@ -208,7 +218,7 @@ class _EagerIntegral(torch.autograd.Function):
 
 
 class _DispatchedIntegral(torch.autograd.Function):
-    """The operator where somebody watches: the transforms of ``torch.func``, tracers, fake tensors."""
+    """The operator where its calls are intercepted: transforms of ``torch.func``, tracers, fake tensors."""
 
     @staticmethod
     def forward(u: Tensor, weights: Tensor, softmax: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -224,17 +234,17 @@ class _DispatchedIntegral(torch.autograd.Function):
         return _vmap(_DispatchedIntegral.apply, info.batch_size, in_dims, u, weights, softmax)
 
 
-def _pick_integral(u: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+def _pick_integral(u: Tensor, weights: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     """The form of the operator that the caller's context understands."""
     if torch.compiler.is_compiling():
         operator: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.ops.choqolate.integral
         return operator
-    return _DispatchedIntegral.apply if is_watched(u) else _EagerIntegral.apply
+    return _DispatchedIntegral.apply if is_intercepted(u, weights) else _EagerIntegral.apply
 
 
-def _pick_gradients(g: Tensor, g_mass: Tensor | None) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """What computes the gradients of inputs and of weights, given those of the outputs."""
-    if torch.compiler.is_compiling() or is_watched(g) or (g_mass is not None and is_watched(g_mass)):
+def _pick_gradients(*tensors: Tensor | None) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """What computes the gradients of inputs and of weights from these tensors."""
+    if torch.compiler.is_compiling() or is_intercepted(*tensors):
         return torch.ops.choqolate.integral_input_gradient, torch.ops.choqolate.integral_weight_gradient
     return kernels.input_gradient, kernels.weight_gradient
 

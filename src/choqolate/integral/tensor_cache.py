@@ -51,13 +51,11 @@ def kept(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def workspace(size: int, like: Tensor) -> Tensor:
     """A flat buffer, on a CPU kept for the next time: fresh pages from the system cost as much as filling them."""
-    if like.is_cuda or is_tracing():
+    if like.device.type != "cpu" or is_tracing() or size > _MOST_KEPT:
         return like.new_empty(size)
-    if size > _MOST_KEPT:
-        return torch.empty(size, dtype=like.dtype)
     buffers, name = _buffers.__dict__, str(like.dtype)
     if name not in buffers or len(buffers[name]) < size:
         with torch.inference_mode(False):
-            buffers[name] = torch.empty(size, dtype=like.dtype)
+            buffers[name] = torch.empty(size, dtype=like.dtype, device=like.device)
     buffer: Tensor = buffers[name]
     return buffer

@@ -51,6 +51,7 @@ class ChoqolateNetwork(nn.Module):
         super().__init__()
         self.seeds, self.width = tuple(seeds), n_nodes or n_classes
         options: dict[str, Any] = {"rank": rank, "free_weights": free_weights, "dtype": dtype}
+        options["device"] = torch.get_default_device()  # skip_init would take the CPU
         # empty, because each run draws its parameters from its own seed
         self.nodes = skip_init(ChoquetLayer, n_inputs, len(seeds) * self.width, interactions, **options)
         self.classes: ChoquetLayer | None = None

@@ -35,7 +35,7 @@ class Objective:
     l1_on: str = "first"
 
     def fit_term(self, scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``; it can be differentiated once."""
+        """Weighted cross-entropy of each run ``(R,)``, from scores ``(R, B, C)``. Differentiable once, in scores."""
         losses: Tensor = _CrossEntropy.apply(scores, targets, weights, self.temperature)
         return losses
 
@@ -53,7 +53,7 @@ class _CrossEntropy(torch.autograd.Function):
     """The mean over the rows of ``weights * -log softmax(scores / temperature)`` at the targets.
 
     Its gradient, ``(softmax - 1 at the target) * weights / (B * temperature)``, comes out of the same passes over the
-    scores. PyTorch's own operations take three times as many.
+    scores, which PyTorch's own operations would read and write more often.
     """
 
     @staticmethod
