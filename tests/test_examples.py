@@ -153,7 +153,7 @@ def test_nodes_end_to_end(tmp_path, capsys, monkeypatch):
 
     draw = nodes.draw
     monkeypatch.setattr(nodes, "draw", keep)
-    nodes.main(tmp_path / "nodes.png", n_images=600, n_features=256, epochs=25)
+    nodes.main(tmp_path / "nodes.png", n_images=400, n_features=256, epochs=25)
     said = capsys.readouterr().out
     (accuracy,) = numbers(said, r"nodes: test accuracy ([\d.]+)")
     assert accuracy > 0.7  # both classes are equally frequent

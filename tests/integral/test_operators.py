@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -294,19 +291,6 @@ def test_operators_refuse_what_does_not_fit():
     ):
         with pytest.raises(cq.ChoqolateError, match=message):
             wrong()
-
-
-def test_an_exported_program_is_loaded_in_another_process(tmp_path):
-    layer, u = cq.ChoquetLayer(20, 3), torch.rand(4, 20)
-    torch.export.save(torch.export.export(layer, (u,)), tmp_path / "layer.pt2")
-    torch.save(u, tmp_path / "u.pt")
-    code = (
-        "import sys, torch, choqolate.integral\n"
-        "layer = torch.export.load(sys.argv[1] + '/layer.pt2').module()\n"
-        "print(layer(torch.load(sys.argv[1] + '/u.pt')).tolist())"
-    )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
-    torch.testing.assert_close(torch.tensor(json.loads(done.stdout)), layer(u).detach())
 
 
 class Recorder(TorchDispatchMode):

@@ -1,7 +1,10 @@
-"""Whatever is traced, an eager computation afterwards gives the numbers that it gave before."""
+"""What tracing leaves behind: eager computations as they were, and programs that run elsewhere."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -108,3 +111,16 @@ def test_nothing_that_was_transformed_is_kept_for_the_next_transform(size, nothi
     (slope,) = torch.autograd.grad(loss(x), x, create_graph=True)
     torch.testing.assert_close(slope, first)
     torch.testing.assert_close(inside, *torch.autograd.grad(slope.square().sum(), x))
+
+
+def test_an_exported_program_is_loaded_in_another_process(tmp_path):
+    layer, u = cq.ChoquetLayer(20, 3), torch.rand(4, 20)
+    torch.export.save(torch.export.export(layer, (u,)), tmp_path / "layer.pt2")
+    torch.save(u, tmp_path / "u.pt")
+    code = (
+        "import sys, torch, choqolate.integral\n"
+        "layer = torch.export.load(sys.argv[1] + '/layer.pt2').module()\n"
+        "print(layer(torch.load(sys.argv[1] + '/u.pt')).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    torch.testing.assert_close(torch.tensor(json.loads(done.stdout)), layer(u).detach())
