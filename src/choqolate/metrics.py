@@ -17,6 +17,7 @@ from choqolate._util.checks import as_labels, check_same_kind
 from choqolate.errors import ChoqolateError
 
 __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nodes", "node_coherence"]
+__all__ += ["concept_count", "per_concept"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]
 __all__ += ["cknna", "hsic"]
 
@@ -85,6 +86,49 @@ def node_coherence(W: ArrayLike, correlation: ArrayLike) -> Floats:
     weighted = ((weights @ np.where(counted, matrix, 0.0)) * weights).sum(axis=-1)
     with np.errstate(invalid="ignore"):
         return np.clip(weighted / ((weights @ counted) * weights).sum(axis=-1), -1.0, 1.0)
+
+
+def per_concept(W: ArrayLike, n_concepts: int) -> Floats:
+    """Attributions per concept: with ``bipolar``, presence and absence of a concept are added.
+
+    Gini, coherence and counts of concepts are to be taken of these: 2M inputs of which half are empty look sparser than
+    M concepts.
+
+    Args:
+        W: Attributions of inputs, shape (N, M) or, for presence followed by absence, (N, 2M). Signs are dropped.
+        n_concepts: M.
+    Raises:
+        ChoqolateError: If the columns of ``W`` are neither M nor 2M.
+
+    >>> per_concept([[0.5, 0.2, 0.25, 0.05]], n_concepts=2)
+    array([[0.75, 0.25]])
+    """
+    inputs = np.atleast_2d(_as_array(W, "W", ndims=(1, 2)))
+    if inputs.shape[1] not in (n_concepts, 2 * n_concepts):
+        raise ChoqolateError(f"W: expected {n_concepts} or {2 * n_concepts} columns, got {inputs.shape[1]}.")
+    return inputs if inputs.shape[1] == n_concepts else np.abs(inputs).reshape(len(inputs), 2, n_concepts).sum(axis=1)
+
+
+def concept_count(W: ArrayLike, share: float = 0.95) -> NDArray[np.int64]:
+    """How many concepts it takes to carry most of each row's attributions.
+
+    Args:
+        W: Attributions, shape (N, M): of nodes, or of classes (both layers multiplied). Signs are ignored.
+        share: Of the row's sum that the largest attributions must reach.
+    Returns:
+        The counts, shape (N,); 0 for a row of zeros.
+    Raises:
+        ChoqolateError: If ``W`` is empty, not numeric or not finite, or ``share`` is not in (0, 1].
+
+    >>> concept_count([[0.6, 0.3, 0.08, 0.02], [1.0, 0.0, 0.0, 0.0]])
+    array([3, 1])
+    """
+    if not 0 < share <= 1:
+        raise ChoqolateError(f"share: expected a number above 0, at most 1, got {share!r}.")
+    sizes = -np.sort(-np.atleast_2d(_sizes(W)), axis=1)
+    sums = sizes.cumsum(axis=1)
+    enough = share * sums[:, -1:] * (1 - 1e-12)  # sums are rounded
+    return np.where(sums[:, -1] > 0, (sums < enough).sum(axis=1) + 1, 0)
 
 
 def concept_correlation(scores: ArrayLike) -> Floats:

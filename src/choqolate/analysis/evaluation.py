@@ -39,8 +39,10 @@ class Evaluation:
         group_accuracy: accuracy for each group, over the rows that have one; empty without groups.
         group_rows: number of rows of each group.
         worst_group: name and accuracy of the group with the lowest accuracy; ``None`` without groups.
-        attribution_gini: mean over the nodes, see :func:`choqolate.metrics.attribution_gini`.
-        node_coherence: mean over the nodes, with the correlation of the scores on these rows; NaN where not defined.
+        attribution_gini: mean over the nodes, per concept, see :func:`choqolate.metrics.attribution_gini`.
+        node_coherence: mean over the nodes, per concept, with the correlation of the scores on these rows; NaN where
+            not defined.
+        concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes.
         confusion: for each class, how many of its rows were predicted as which class; zeros are left out.
     """
 
@@ -54,6 +56,7 @@ class Evaluation:
     worst_group: tuple[str, float] | None
     attribution_gini: float
     node_coherence: float
+    concepts_per_class: float
     confusion: dict[str, dict[str, int]]
 
     def __repr__(self) -> str:
@@ -142,6 +145,7 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
     counts = Counter(truth)
     class_rows = {name: counts[name] for name in names if counts[name]}
     group_accuracy, group_rows = _by_group(rows.groups, truth, predicted)
+    shares = metrics.per_concept(model.node_attributions_, len(model.concepts_))
     worst = min(group_accuracy, key=lambda group: group_accuracy[group], default=None)
     return Evaluation(
         rows=len(rows),
@@ -152,8 +156,9 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         group_accuracy=group_accuracy,
         group_rows=group_rows,
         worst_group=None if worst is None else (worst, group_accuracy[worst]),
-        attribution_gini=metrics.mean_over_nodes(metrics.attribution_gini(model.node_attributions_)).mean,
-        node_coherence=_coherence(model, np.asarray(X, dtype=np.float64)),
+        attribution_gini=metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean,
+        node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
+        concepts_per_class=float(metrics.concept_count(model.class_attributions_ @ shares).mean()),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
     )
 
@@ -226,12 +231,10 @@ def _by_group(
     return metrics.group_accuracies(*zip(*rows, strict=True)), {group: sizes[group] for group in sorted(sizes)}
 
 
-def _coherence(model: ConceptModel, scores: np.ndarray) -> float:
+def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
     if len(scores) < 2:
         return math.nan
-    bipolar = getattr(model, "bipolar", False)
-    correlation = metrics.concept_correlation(np.hstack([scores, -scores]) if bipolar else scores)
-    return metrics.mean_over_nodes(metrics.node_coherence(model.node_attributions_, correlation)).mean
+    return metrics.mean_over_nodes(metrics.node_coherence(shares, metrics.concept_correlation(scores))).mean
 
 
 def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
