@@ -46,6 +46,7 @@ def test_public_names_are_these():
         "local_shapley_values",
         "metrics",
         "moebius_transform",
+        "node_stability",
         "plots",
         "save_edits",
         "score",

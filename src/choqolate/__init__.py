@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         explain_model,
         find_counterfactual,
     )
+    from choqolate.explain.node_stability import node_stability
     from choqolate.explain.redundancy import check_redundancy
     from choqolate.integral import (
         ChoquetLayer,
@@ -87,6 +88,7 @@ _HOME = {
     "local_shapley_values": "choqolate.integral",
     "metrics": "choqolate.metrics",
     "moebius_transform": "choqolate.integral",
+    "node_stability": "choqolate.explain.node_stability",
     "plots": "choqolate.plots",
     "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
@@ -134,6 +136,7 @@ __all__ = [
     "local_shapley_values",
     "metrics",
     "moebius_transform",
+    "node_stability",
     "plots",
     "save_edits",
     "score",

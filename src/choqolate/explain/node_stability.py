@@ -1,0 +1,104 @@
+"""Whether the nodes of a model recur when training starts from another seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.utils.validation import check_is_fitted
+
+from choqolate import metrics
+from choqolate.errors import ChoqolateError
+from choqolate.explain.model_protocols import ConceptModel
+
+RECURS = 0.8  # cosine of the attributions from which a node of another run is the same one
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NodeStability:
+    """How often the nodes of a run are found again in the other runs.
+
+    Nodes of two runs are paired one to one such that the sum of the cosines of their attributions, per concept, is
+    largest. A node recurs in another run if the cosine with its partner is at least 0.8.
+
+    Attributes:
+        recurrence: share of the other runs in which each node of each run recurs ``(R, N)``.
+        similarity: mean cosine of each node with its partners in the other runs ``(R, N)``.
+    """
+
+    recurrence: np.ndarray
+    similarity: np.ndarray
+
+    def __repr__(self) -> str:
+        runs, nodes = self.recurrence.shape
+        return f"NodeStability({runs} runs, {nodes} nodes; match {self.match:.2f}, {self.share:.0%} recur)"
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs that were compared."""
+        return len(self.recurrence)
+
+    @property
+    def match(self) -> float:
+        """Mean cosine of matched nodes over all pairs of runs."""
+        return float(self.similarity.mean())
+
+    @property
+    def share(self) -> float:
+        """Share of all nodes that recur in at least 80 % of the other runs."""
+        return float((self.recurrence >= 0.8 - 1e-9).mean())
+
+    def of_run(self, run: int) -> NodeStability:
+        """The same for the nodes of one run only."""
+        return NodeStability(self.recurrence[run : run + 1], self.similarity[run : run + 1])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers such as JSON can hold."""
+        return {"recurrence": self.recurrence.tolist(), "similarity": self.similarity.tolist()}
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> NodeStability:
+        """Read what :meth:`as_dict` wrote."""
+        return cls(*(np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity")))
+
+
+def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
+    """Find the nodes of each run in all other runs.
+
+    Args:
+        runs: at least two fitted models with the same concepts and the same number of nodes, such as
+            :func:`~choqolate.fit_runs` gives.
+
+    Raises:
+        ChoqolateError: if there are fewer than two, or if they differ in their concepts or number of nodes.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import fit_runs
+    >>> found = node_stability(fit_runs(*load_wine(return_X_y=True), seeds=range(3), n_nodes=4, epochs=20))
+    >>> found.recurrence.shape, bool(0 <= found.match <= 1)
+    ((3, 4), True)
+    """
+    models = list(runs)
+    if len(models) < 2:
+        raise ChoqolateError(f"Expected at least two runs to compare, got {len(models)}. Train more seeds.")
+    for model in models:
+        check_is_fitted(model)
+    shares = [metrics.per_concept(model.node_attributions_, len(model.concepts_)) for model in models]
+    if len({(tuple(model.concepts_), len(own)) for model, own in zip(models, shares, strict=True)}) > 1:
+        raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
+    units = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), np.finfo(float).tiny) for own in shares]
+    cosines = np.stack(
+        [[_matched(one, other) for j, other in enumerate(units) if j != i] for i, one in enumerate(units)]
+    )
+    return NodeStability((cosines >= RECURS).mean(axis=1), cosines.mean(axis=1))
+
+
+def _matched(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Cosine of each node of one run with its partner in another ``(N,)``."""
+    cosines = one @ other.T
+    rows, columns = linear_sum_assignment(-cosines)
+    matched: np.ndarray = cosines[rows, columns]
+    return matched
