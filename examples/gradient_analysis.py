@@ -44,6 +44,7 @@ from choqolate.integral import PairwiseCapacity
 from choqolate.integral.capacity import pair_indices
 from choqolate.integral.operators import integrate_pairs
 from choqolate.metrics import attribution_gini, concept_correlation
+from choqolate.network.architecture import Architecture
 from choqolate.network.module import ChoqolateNetwork
 from choqolate.network.training import Objective, train
 from choqolate.plots import style
@@ -243,7 +244,7 @@ class Course(NamedTuple):
 def follow_training(u: Tensor, targets: Tensor, epochs: int) -> Course:
     """Train a run for each temperature and keep the parameters of every epoch."""
     n_runs, n_classes = len(TEMPERATURES), int(targets.max()) + 1
-    network = ChoqolateNetwork(u.shape[1], None, n_classes, seeds=[0] * n_runs, dtype=u.dtype)
+    network = ChoqolateNetwork(Architecture(None), u.shape[1], n_classes, seeds=[0] * n_runs, dtype=u.dtype)
     kept: list[Tensor] = []
 
     def keep(*_: object) -> None:

@@ -77,7 +77,7 @@ def test_edits_are_saved_and_can_be_undone_after_loading(tmp_path, birds, model,
 def test_the_config_is_readable(tmp_path, model):
     model.remove_concepts("sea").save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["format_version"] == 2
+    assert config["format_version"] == 3
     assert config["concepts"] == model.concepts_
     assert config["classes"] == ["landbird", "waterbird"]
     assert config["hyperparameters"]["temperature"] == 0.005
@@ -387,5 +387,5 @@ def test_a_folder_of_version_1_loads_and_predicts_what_it_did(tmp_path, name):
 def resaved(model, folder):
     """The model after a round trip in the format of today."""
     model.save(folder / "again")
-    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 2
+    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 3
     return cq.load(folder / "again")

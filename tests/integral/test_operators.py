@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import choqolate as cq
 from choqolate.integral import PairwiseCapacity
 from choqolate.integral.operators import integrate_pairs
+from choqolate.network.architecture import Architecture
 from choqolate.network.module import ChoqolateNetwork
 
 pytestmark = [pytest.mark.usefixtures("kernel"), pytest.mark.filterwarnings("ignore")]  # warnings of PyTorch's tools
@@ -360,7 +361,7 @@ def test_a_default_device_does_not_move_what_is_computed(pair):
         values = layer(x)
         values.sum().backward()
         assert cq.ChoquetLayer(5, 2).theta.is_meta
-        assert all(theta.is_meta for theta in ChoqolateNetwork(5, 3, 2, seeds=[0]).parameters())
+        assert all(theta.is_meta for theta in ChoqolateNetwork(Architecture(3), 5, 2, seeds=[0]).parameters())
     assert x.grad.device.type == "cpu"
     assert torch.equal(values, expected)
     assert torch.equal(layer(u), expected)

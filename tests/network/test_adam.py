@@ -11,6 +11,7 @@ from sklearn.datasets import load_wine
 import choqolate as cq
 from choqolate.integral.native import without_native
 from choqolate.network.adam import Adam
+from choqolate.network.architecture import Architecture
 from choqolate.network.module import ChoqolateNetwork
 
 
@@ -43,7 +44,9 @@ def test_training_takes_the_steps_of_pytorch(options, free_weights, native):
     settings = dict(n_nodes=4, l1=0.0, dtype="float64", temperature=0.1, free_weights=free_weights, **options)
     with nullcontext() if native else without_native():
         clf = cq.ChoqolateClassifier(epochs=3, **settings).fit(X, y)
-        network = ChoqolateNetwork(13, 4, 3, seeds=[0], dtype=torch.float64, free_weights=free_weights, **options)
+        network = ChoqolateNetwork(
+            Architecture(4, free_weights=free_weights, **options), 13, 3, seeds=[0], dtype=torch.float64
+        )
         optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
         z = torch.from_numpy((X - X.min(0)) / (X.max(0) - X.min(0)))
         for _ in range(3):

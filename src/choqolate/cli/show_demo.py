@@ -40,7 +40,7 @@ def show_birds(console: Console, demo: BirdsDemo) -> None:
     table, runs = demo.table, len(demo.ours.runs)
     core, spurious = len(table.concepts) - len(table.spurious), len(table.spurious)
     words = f"{core} core and {spurious} background concepts"
-    sizes = f"{counted(len(demo.rows), 'image')}, {words}, {demo.model.n_nodes} nodes, {counted(runs, 'run')}"
+    sizes = f"{counted(len(demo.rows), 'image')}, {words}, {demo.model.network_.n_nodes} nodes, {counted(runs, 'run')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on bird scenes: {sizes}"))
     _show_images(console, demo)
     partnered, least = f"{demo.redundancy.partnered:.0%}", f"correlation of at least {demo.redundancy.threshold:.2f}"
@@ -144,7 +144,9 @@ def _percent(spread: Spread) -> str:
 
 def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:
     """The demo on a table."""
-    sizes = f"{len(demo.model.concepts_)} measurements, {demo.model.n_nodes} nodes, {counted(demo.runs, 'run')}"
+    sizes = (
+        f"{len(demo.model.concepts_)} measurements, {demo.model.network_.n_nodes} nodes, {counted(demo.runs, 'run')}"
+    )
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on breast-cancer: {sizes}"))
     summary = plain_table("", "mean", "std")
     summary.add_row("test accuracy", *map(number, demo.accuracy))

@@ -25,7 +25,7 @@ _GAP = 2  # cells between two columns
 
 def show_headline(console: Console, source: Path, model: ChoqolateClassifier) -> None:
     """What was trained on what."""
-    nodes = "no nodes" if model.n_nodes is None else counted(model.n_nodes, "node")
+    nodes = "no nodes" if model.one_layer_ else counted(model.network_.n_nodes, "node")
     sizes = f"{counted(len(model.concepts_), 'concept')}, {nodes}, {counted(len(model.classes_), 'class', 'classes')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on {printable_name(source)}: {sizes}"), soft_wrap=True)
 
@@ -95,7 +95,7 @@ def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
     """What each node reads, and what it counts for."""
     classes = [cut(name) for name in model.classes_.tolist()]
     names, concepts = model.input_names_, "leading concepts (Shapley value)"
-    if model.n_nodes is None:
+    if model.one_layer_:
         table = plain_table("class", concepts, left=2)
         room = console.width - _GAP - max(map(cell_len, classes))
         for name, shares in zip(classes, model.node_attributions_, strict=True):
@@ -135,7 +135,7 @@ def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal)
     if removal.reweighted:
         factors = [f"{cut(name)} by {factor_text(*ends)}" for name, ends in removal.reweighted.items()]
         console.print(Text(f"reweighted: {_several(factors)}"))
-    one_layer = model.n_nodes is None
+    one_layer = model.one_layer_
     heads = [cut(name) for name in (model.classes_.tolist() if one_layer else range(len(removal.mass_lost)))]
     table = plain_table("class" if one_layer else "node", "weight lost", "kept")
     if removal.concepts:

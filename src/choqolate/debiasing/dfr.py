@@ -58,6 +58,7 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
     class_intercepts_: np.ndarray
 
     n_nodes: Any = property(lambda self: self.model.n_nodes)
+    one_layer_ = property(lambda self: self.model.one_layer_)
     scaling_ = property(lambda self: self.model.scaling_)
     input_names_ = property(lambda self: self.model.input_names_)
 
@@ -108,11 +109,6 @@ class LinearHead(ConceptEstimator, ClassifierMixin, BaseEstimator):
             came = f"{listed(unknown)} as well" if unknown else f"no {listed(absent)}"
             raise ChoqolateError(f"expected rows of all classes of the model and of no other, got {came}")
         return np.array([known[label] for label in labels])
-
-    @property
-    def bipolar(self) -> bool:
-        """Whether the absence of a concept is an input of the nodes, too."""
-        return self.model.bipolar
 
     def transform(self, X: Any) -> np.ndarray:
         """Node values ``(n, N)`` of the model."""

@@ -19,7 +19,6 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.integral import ChoquetLayer
 from choqolate.metrics import worst_group_accuracy
-from choqolate.network.module import second_layer
 from choqolate.network.training import BATCH_ORDER_SEED
 
 ETA = 0.01
@@ -153,7 +152,7 @@ def update_group_weights(
 def _train(models: Sequence[ChoqolateClassifier], rows: _NodeValues, setting: Setting, loop: _Loop) -> ChoquetLayer:
     """The last layers of all models, trained side by side in float64."""
     layer = _trained_layer(models)
-    temperature = torch.tensor([model.temperature for model in models], dtype=torch.float64)[:, None, None]
+    temperature = torch.tensor([model.temperature_ for model in models], dtype=torch.float64)[:, None, None]
     sizes = rows.groups.bincount().double()
     q = sizes.new_full((len(models), len(sizes)), 1 / len(sizes))
     rate, decay = setting
@@ -187,7 +186,8 @@ def _trained_layer(models: Sequence[ChoqolateClassifier]) -> ChoquetLayer:
     """The last layers as they were trained, as a stack."""
     first, theta = models[0], torch.stack([model.network_.parameters[_THETA] for model in models]).double()
     n_classes, n_nodes = theta.shape[1:3]
-    kind, free = second_layer(first.interactions), first.free_weights
+    architecture = first.network_.architecture
+    kind, free = architecture.class_kind, architecture.free_weights
     layer = ChoquetLayer(n_nodes, n_classes, kind, free_weights=free, stack=len(models), dtype=torch.float64)
     layer.load_state_dict({"theta": theta})
     return layer
@@ -207,7 +207,8 @@ def _worst_groups(models: Sequence[ChoqolateClassifier], layer: ChoquetLayer, ro
 
 
 def _check_alike(models: list[ChoqolateClassifier]) -> list[ChoqolateClassifier]:
-    kinds = {(model.n_nodes, second_layer(model.interactions), model.free_weights) for model in models}
+    built = [model.network_.architecture for model in models]
+    kinds = {(own.n_nodes, own.class_kind, own.free_weights) for own in built}
     if len(kinds) > 1:
         raise ChoqolateError(
             "expected models with last layers of one shape, got others: call group_dro once for each kind of model"

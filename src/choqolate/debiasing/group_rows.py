@@ -104,7 +104,7 @@ def check_bottlenecks(models: Sequence[Any]) -> list[ChoqolateClassifier]:
     models = list(models)
     if not models or not all(isinstance(model, ChoqolateClassifier) for model in models):
         raise ChoqolateError(f"expected trained classifiers in a list, got {models!r}")
-    if any(model.n_nodes is None for model in models):
+    if any(model.one_layer_ for model in models):
         raise ChoqolateError(
             "expected models with nodes, whose last layer can be trained again, got one with n_nodes=None: train it "
             "with nodes"

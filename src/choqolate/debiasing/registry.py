@@ -110,7 +110,7 @@ def missing(method: Debiasing, case: Case) -> str | None:
         lacks = (
             "the embeddings of the images, not only their scores: give the folder that `choqolate embed` made of them"
         )
-    elif needs.nodes and any(model.n_nodes is None for model in case.models):
+    elif needs.nodes and any(model.one_layer_ for model in case.models):
         lacks = "models with nodes: train them with n_nodes=8, for example"
     return None if lacks is None else f"{method.title} needs {lacks}"
 

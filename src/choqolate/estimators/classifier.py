@@ -1,55 +1,56 @@
-"""CHOQOLATE as a scikit-learn estimator: scaling, training, reading, editing."""
+"""CHOQOLATE as a scikit-learn estimator: hyperparameters and training."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from choqolate._util.checks import check_choice, check_number, find_concepts
+from choqolate._util.checks import check_choice, check_number
 from choqolate.data.provenance import Provenance
-from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError, SmallRemainderWarning
-from choqolate.estimators.concept_estimator import ConceptEstimator
+from choqolate.errors import ChoqolateError
+from choqolate.estimators.choquet_estimator import ChoquetEstimator
+from choqolate.estimators.search import AUTO, Search, search
 from choqolate.estimators.side_by_side import DTYPES, RunSpec, Trained, prepare_training, train_side_by_side
-from choqolate.estimators.table_inputs import known_rows
-from choqolate.explain.impact import removal_impact
-from choqolate.explain.local import LocalExplanation, explain_rows
+from choqolate.estimators.table_inputs import complete_groups
 from choqolate.integral.layer import INTERACTIONS
-from choqolate.network.edits import Edit, Note, Remove, Restore, Reweight, affected_concepts
-from choqolate.network.fitted import Architecture, FittedNetwork, check_nodes
-from choqolate.network.removal import MODES
+from choqolate.network.architecture import CLASS_INTERACTIONS, Architecture
+from choqolate.network.cluster_start import STARTS
+from choqolate.network.training import SCHEDULES
 
 if TYPE_CHECKING:
-    import pandas as pd
     from sklearn.utils import Tags
 
+_SEARCHED = ("n_nodes", "temperature", "interactions")  # what may be "auto"
 
-class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstimator):
+
+class ChoqolateClassifier(ChoquetEstimator):
     r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
 
     Scores are min-max scaled with the training range and clipped to [0, 1]. Training minimises Eq. (4) of the paper
     with Adam. Predictions are computed in float64 on the CPU.
 
     Args:
-        n_nodes: number of nodes; ``None`` connects concepts to classes directly.
-        temperature: T of the class softmax; small is accurate, large is sparse.
+        n_nodes: number of nodes; ``None`` connects concepts to classes directly; ``"auto"`` searches.
+        temperature: T of the class softmax. Lower values favor accuracy, higher values favor sparsity; ``"auto"``
+            searches.
         l1: strength of the penalty on interaction weights; 0 for none.
         epochs, batch_size, learning_rate: of the training loop.
         interactions: ``"pairwise"`` (every pair of concepts), ``"factored"`` (linear in the number of concepts) or
-            ``"none"`` (weighted means).
+            ``"none"`` (weighted means); ``"auto"`` searches.
+        class_interactions: of the second layer, ``"pairwise"`` or ``"none"``; by default ``"none"`` if that is what
+            ``interactions`` is, else ``"pairwise"``.
         rank: number of products, for ``"factored"``.
-        bipolar: count the absence of a concept, 1 - z, as an input of its own, named "not <concept>".
+        bipolar: count the absence of a concept, 1 - z, as an input of its own, named "not <concept>". By default off,
+            and part of the search if anything is ``"auto"``.
+        init: ``"random"``, or ``"clusters"``: each node starts with half of its weight on one cluster of correlated
+            concepts, see :class:`~choqolate.network.cluster_start.ClusterStart`. By default random, with ``"auto"``
+            clusters. Without nodes, the start is random.
+        schedule: ``"constant"`` learning rate, or ``"cosine"``: it falls to zero. By default constant, with ``"auto"``
+            cosine.
+        sparsity: with ``"auto"``, take the most accurate setting with at least this Attribution Gini.
         free_weights: drop the softmax on the weights (an ablation: no valid integrals any more).
         l1_on: ``"first"`` layer or ``"all"``.
         class_weight: ``None``, ``"balanced"`` or a dictionary from class to weight.
@@ -66,6 +67,9 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         node_attributions_: Shapley values ``(N, M)`` (``(N, 2M)`` with ``bipolar``); rows sum to one.
         class_attributions_: Shapley values of the nodes in each class ``(C, N)``.
         network_: the fitted network with its edits, see :class:`~choqolate.network.fitted.FittedNetwork`.
+        search_: what was tried if anything was ``"auto"``, and why the choice was made, a
+            :class:`~choqolate.estimators.search.Search`; else ``None``.
+        temperature_: ``temperature`` or, if that is ``"auto"``, what was chosen.
         history_: arrays ``loss`` and ``accuracy`` ``(epochs,)``; with ``track`` also ``node_attributions``
             ``(epochs, N, M)``.
         edits_: what was done to the model since training, in order; ``undo`` takes the last one back.
@@ -83,39 +87,32 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
     True
     >>> clf.node_attributions_.shape, clf.class_attributions_.shape
     ((4, 13), (3, 4))
+    >>> found = ChoqolateClassifier(n_nodes="auto", temperature="auto", interactions="auto").fit(X, y)
+    >>> found.score(X, y) > 0.9
+    True
     >>> edited = clf.remove_concepts("alcohol")
     >>> edited.node_attributions_[:, 0].max()
     np.float64(0.0)
     """
 
-    network_: FittedNetwork
     history_: dict[str, np.ndarray]
-
-    concepts_ = property(lambda self: list(self.network_.concepts))
-    classes_ = property(lambda self: self.network_.classes)
-    scaling_ = property(lambda self: self.network_.scaling)
-    parameters_ = property(lambda self: self.network_.parameters)
-    concept_means_ = property(lambda self: self.network_.concept_means)
-    label_shares_ = property(lambda self: self.network_.label_shares)
-    input_names_ = property(lambda self: list(self.network_.input_names))
-    node_attributions_ = property(lambda self: self.network_.node_attributions)
-    class_attributions_ = property(lambda self: self.network_.class_attributions)
-    edits_ = property(lambda self: self.network_.edits)
-    class_shift_ = property(lambda self: self.network_.class_shift)
-    removal_ = property(lambda self: self.network_.removal)
 
     def __init__(
         self,
-        n_nodes: int | None = 8,
+        n_nodes: int | str | None = 8,
         *,
-        temperature: float = 0.005,
+        temperature: float | str = 0.005,
         l1: float = 0.01,
         epochs: int = 100,
         batch_size: int = 512,
         learning_rate: float = 0.1,
         interactions: str = "pairwise",
+        class_interactions: str | None = None,
         rank: int = 4,
-        bipolar: bool = False,
+        bipolar: bool | None = None,
+        init: str | None = None,
+        schedule: str | None = None,
+        sparsity: float | None = None,
         free_weights: bool = False,
         l1_on: str = "first",
         class_weight: str | dict[Any, float] | None = None,
@@ -132,8 +129,12 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.interactions = interactions
+        self.class_interactions = class_interactions
         self.rank = rank
         self.bipolar = bipolar
+        self.init = init
+        self.schedule = schedule
+        self.sparsity = sparsity
         self.free_weights = free_weights
         self.l1_on = l1_on
         self.class_weight = class_weight
@@ -151,221 +152,43 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
 
     # ------------------------------------------------------------------ training
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChoqolateClassifier:
-        """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> ChoqolateClassifier:
+        """Train on raw concept scores ``X (n, M)`` and labels ``y (n,)``.
+
+        Args:
+            X: scores; an array, a DataFrame or :class:`~choqolate.ConceptScores`.
+            y: labels.
+            sample_weight: weights ``(n,)``.
+            groups: group of each row ``(n,)``, by default that of ``X`` if it knows. Only the search uses groups:
+                they count equally in the accuracy that it compares.
+        """
         self._check_parameters()
-        data = prepare_training(self, *self._validate(X, y), sample_weight)  # the checked copy of X is not held
-        self._keep(train_side_by_side(self, data, [RunSpec(self._seed(), self.temperature)])[0])
+        groups = complete_groups(X) if groups is None else groups
+        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
+        seed = self._seed()
+        found = search(self, data, seed) if self.is_searching else None
+        settings = self if found is None else self.with_settings(found.settings)
+        self.keep(train_side_by_side(settings, data, [RunSpec(seed, settings.temperature_)])[0], found)
         return self
 
-    def _keep(self, trained: Trained) -> None:
+    def keep(self, trained: Trained, found: Search | None = None) -> None:
         """Take over what one run gave."""
         self.network_, self.history_ = trained
+        self.search_, self.stability_ = found, None
         self.provenance_ = Provenance()
 
-    # ------------------------------------------------------------------ prediction
+    def with_settings(self, settings: dict[str, Any]) -> ChoqolateClassifier:
+        """A copy with other parameters, in which nothing is left to a search; it is not trained again."""
+        resolved: ChoqolateClassifier = copy.copy(self).set_params(sparsity=None, **settings)
+        return resolved
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Node values ``(n, N)`` in [0, 1]."""
-        u = self._inputs(X)
-        values: np.ndarray = self.network_.node_values(u).numpy()
-        return values if self.free_weights else values.clip(0.0, 1.0)  # sums of weights may round to above one
-
-    def class_scores(self, X: Any) -> np.ndarray:
-        """Outputs of the second layer ``(n, C)``, with the shift of a recalibration if there was one."""
-        u = self._inputs(X)
-        return self.network_.class_scores(u)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities ``(n, C)``: softmax of the class scores over the temperature."""
-        return torch.from_numpy(self.class_scores(X)).div(self.temperature).softmax(1).numpy()
-
-    def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
-        """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""
-        z = self.scale(X)
-        return explain_rows(self.network_, z, self.node_names_, baseline=baseline)
-
-    def _inputs(self, X: Any) -> Tensor:
-        z = self.scale(X)
-        return self.network_.as_inputs(z)
-
-    # ------------------------------------------------------------------ editing
-
-    def remove_concepts(
-        self,
-        names: str | Iterable[str],
-        *,
-        nodes: int | Iterable[int] | None = None,
-        mode: str = "rescale",
-        recalibrate: Any = None,
-        note: Note | str | None = None,
-    ) -> Self:
-        """A copy of the classifier without the given concepts (CHOQ-PCR); this one is untouched.
-
-        Args:
-            names: one concept or several. With ``bipolar``, a concept's absence goes with it.
-            nodes: indices of the nodes to edit; all by default.
-            mode: ``"rescale"`` sets every weight that involves a concept to zero and rescales the others to sum to
-                one, as the paper does; ``"canonical"`` first gives each pair's common part of b and c, which is no
-                interaction, to its kept member; ``"impute"`` freezes the concept at its training mean, so that the
-                decision threshold does not move.
-            recalibrate: training scores to recalibrate on afterwards, see :meth:`recalibrate`.
-            note: why, or who, when and why; kept with the edit.
-
-        Raises:
-            ChoqolateError: for unknown names or nodes, and if a node would be left with no concept at all.
-        """
-        check_is_fitted(self)
-        check_choice("mode", mode, MODES)
-        concepts = tuple(self.concepts_[index] for index in find_concepts(names, self.concepts_))
-        edit = Remove(concepts, self._nodes(nodes), mode, note=Note.of(note))
-        return self._edited(edit, recalibrate)
-
-    def reweight_concepts(
-        self,
-        factors: Mapping[str, float],
-        *,
-        nodes: int | Iterable[int] | None = None,
-        recalibrate: Any = None,
-        note: Note | str | None = None,
-    ) -> Self:
-        """A copy in which concepts count more or less; this classifier is untouched.
-
-        Every term that involves a concept is multiplied by its factor, a pair by both, and all terms are rescaled to
-        sum to one. A factor of 0 is a removal (``"rescale"``), a factor of 1 changes nothing.
-
-        Args:
-            factors: a factor of at least 0 for each concept, by name.
-            nodes, recalibrate, note: as in :meth:`remove_concepts`.
-
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> clf = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y)
-        >>> less = clf.reweight_concepts({"proline": 0.3}, note="depends on the soil")
-        >>> bool((less.node_attributions_[:, -1] < clf.node_attributions_[:, -1]).all())
-        True
-        >>> print(less.edits_[0])
-        reweighted 'proline' by 0.3
-        """
-        check_is_fitted(self)
-        if not isinstance(factors, Mapping):
-            raise ChoqolateError(f"Expected a factor for each concept, such as {{'sea': 0.3}}, got {factors!r}.")
-        find_concepts(factors, self.concepts_)
-        return self._edited(Reweight(factors, self._nodes(nodes), note=Note.of(note)), recalibrate)
-
-    def recalibrate(self, X: Any, *, note: Note | str | None = None) -> Self:
-        """A copy whose class scores are shifted: predicted classes become as frequent as the training labels were.
-
-        The shift needs neither labels nor training. It stays until everything is restored or another recalibration
-        takes its place.
-
-        Args:
-            X: training scores ``(n, M)``.
-            note: as in :meth:`remove_concepts`.
-        """
-        z = self.scale(X)
-        fingerprint = hashlib.sha256(np.ascontiguousarray(z, dtype="<f8").tobytes()).hexdigest()
-        edit = self.network_.recalibration(z, fingerprint=fingerprint, note=Note.of(note))
-        return self.with_network(self.network_.edited(edit))
-
-    def restore(
-        self, names: str | Iterable[str] | None = None, *, recalibrate: Any = None, note: Note | str | None = None
-    ) -> Self:
-        """A copy with the given removed or reweighted concepts as they were trained; with all of them by default.
-
-        The shift of an earlier recalibration stays until everything is restored or ``recalibrate`` is given.
-        """
-        check_is_fitted(self)
-        affected = affected_concepts(self.network_.edits_in_force)
-        if names is None and not self.network_.is_edited:
-            return copy.copy(self) if recalibrate is None else self.recalibrate(recalibrate, note=note)
-        if names is not None and not affected:
-            raise ChoqolateError("Nothing was removed or reweighted, so there is nothing to restore.")
-        back = None if names is None else find_concepts(names, affected, known="removed or reweighted were")
-        concepts = None if back is None else tuple(affected[index] for index in back)
-        return self._edited(Restore(concepts, note=Note.of(note)), recalibrate)
-
-    def undo(self) -> Self:
-        """A copy without the latest edit, exactly as the model was before it.
-
-        Raises:
-            ChoqolateError: if there is no edit.
-        """
-        check_is_fitted(self)
-        return self.with_network(self.network_.undone())
-
-    def annotate_edit(self, index: int, note: Note | str) -> Self:
-        """A copy in which an edit carries a note, such as that it was reviewed; predictions stay.
-
-        Args:
-            index: of the edit in ``edits_``.
-            note: in place of the one that it had.
-        """
-        check_is_fitted(self)
-        edits = list(self.network_.edits)
-        if not edits:
-            raise ChoqolateError("This model has no edits to annotate.")
-        if not isinstance(index, int) or not 0 <= index < len(edits):
-            raise ChoqolateError(f"Expected the index of an edit from 0 to {len(edits) - 1}, got {index!r}.")
-        edits[index] = replace(edits[index], note=Note.of(note))
-        return self.with_network(replace(self.network_, edits=tuple(edits)))
+    # ------------------------------------------------------------------ files
 
     def apply_edits(self, path: str | PathLike[str], *, recalibrate: Any = None) -> Self:
         """A copy with the edits of a file, see :func:`choqolate.estimators.edits_file.apply_edits`."""
         from choqolate.estimators.edits_file import apply_edits
 
         return apply_edits(self, path, recalibrate=recalibrate)
-
-    def _edited(self, edit: Edit, recalibrate: Any) -> Self:
-        edited = self.with_network(self.network_.edited(edit))
-        if not isinstance(edit, Restore):
-            edited.warn_of_small_remainders(stacklevel=4)
-        return edited if recalibrate is None else edited.recalibrate(recalibrate)
-
-    def warn_of_small_remainders(self, *, stacklevel: int = 2) -> None:
-        """Warn of nodes of which the latest edit left little."""
-        small = self.network_.small_remainders
-        if small:
-            kept = ", ".join(f"node {n} keeps {share:.2%}" for n, share in small.items())
-            message = f"little is left of some nodes, now rescaled to one: {kept}"
-            warnings.warn(message, SmallRemainderWarning, stacklevel=stacklevel)
-
-    def _nodes(self, nodes: int | Iterable[int] | None) -> tuple[int, ...] | None:
-        several = nodes if nodes is None or isinstance(nodes, Iterable) else (nodes,)
-        return check_nodes(several, self.network_.n_nodes)
-
-    def with_network(self, network: FittedNetwork) -> Self:
-        """A copy of the classifier around another network, such as an edited one."""
-        other = copy.copy(self)
-        other.network_ = network
-        return other
-
-    def removal_impact(self, X: Any, y: Any = None, groups: Any = None, *, mode: str = "rescale") -> pd.DataFrame:
-        """The exact effect of removing each concept alone, all concepts in one pass.
-
-        Args:
-            X: raw concept scores ``(n, M)``.
-            y: labels ``(n,)``; by default those of ``X``, if it is a :class:`~choqolate.ConceptScores`, whose rows
-                without a label are left out.
-            groups: group of each row ``(n,)``, for the worst group's accuracy; by default those of ``X`` too, whose
-                rows without a group are left out if others have one.
-            mode: as in :meth:`remove_concepts`.
-
-        Returns:
-            One row per concept: ``accuracy`` after its removal and ``accuracy_change``; with groups also
-            ``worst_group`` and ``worst_group_change``. NaN where the removal would leave a node with nothing.
-
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> impact = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y).removal_impact(X, y)
-        >>> impact.shape, list(impact.columns)
-        ((13, 2), ['accuracy', 'accuracy_change'])
-        """
-        check_choice("mode", mode, MODES)
-        check_is_fitted(self)
-        if isinstance(X, ConceptScores):
-            X, y, groups = known_rows(self, X, y, groups)
-        return removal_impact(self.network_, self.scale(X), y, groups, mode=mode)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a folder, see :func:`choqolate.estimators.model_folder.save`."""
@@ -379,26 +202,70 @@ class ChoqolateClassifier(ConceptEstimator, ClassifierMixin, TransformerMixin, B
 
         export_onnx(self, path)
 
-    # ------------------------------------------------------------------ parameters and fitted attributes
+    # ------------------------------------------------------------------ parameters
 
-    def _check_parameters(self) -> None:
-        if self.n_nodes is not None:
-            check_number("n_nodes", self.n_nodes, minimum=1, whole=True)
-        self._check_loop_parameters()
-        check_number("rank", self.rank, minimum=1, whole=True)
-        check_number("temperature", self.temperature, minimum=0, strict=True)
-        check_number("l1", self.l1, minimum=0)
-        check_choice("interactions", self.interactions, INTERACTIONS)
-        check_choice("l1_on", self.l1_on, ("first", "all"))
-        check_choice("dtype", self.dtype, tuple(DTYPES))
+    @property
+    def is_searching(self) -> bool:
+        """Whether any parameter is left to a search."""
+        return any(isinstance(value, str) and value == AUTO for value in map(self.__dict__.get, _SEARCHED))
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature of the class probabilities: ``temperature`` or, if that is ``"auto"``, what was chosen."""
+        if self.temperature == AUTO and self.search_ is not None:
+            return self.search_.choice.temperature
+        return float(self.temperature)
+
+    @property
+    def start(self) -> str:
+        """How nodes start: ``init``, or what it stands for by default."""
+        return self.init or ("clusters" if self.is_searching else "random")
+
+    @property
+    def rate_schedule(self) -> str:
+        """How the learning rate moves: ``schedule``, or what it stands for by default."""
+        return self.schedule or ("cosine" if self.is_searching else "constant")
 
     @property
     def architecture(self) -> Architecture:
-        """How the layers of the network are built."""
-        return Architecture(self.n_nodes, self.interactions, self.rank, self.free_weights, self.bipolar)
+        """How the layers of the network are built; it is not known before a search."""
+        return Architecture(
+            self.n_nodes,
+            self.interactions,
+            self.rank,
+            self.free_weights,
+            bool(self.bipolar),
+            self.class_interactions,
+        )
 
-    @property
-    def n_parameters_(self) -> int:
-        r"""Number of trained parameters; of two pairwise layers :math:`N M^2 + C N^2`."""
-        check_is_fitted(self)
-        return sum(theta.numel() for theta in self.network_.parameters.values())
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        for name in _SEARCHED:
+            if isinstance(getattr(self, name), str) and getattr(self, name) == AUTO:
+                continue
+            if name == "interactions":
+                check_choice(name, self.interactions, (*INTERACTIONS, AUTO))
+            elif getattr(self, name) is not None or name != "n_nodes":
+                whole = name == "n_nodes"
+                check_number(name, getattr(self, name), minimum=int(whole), whole=whole, strict=not whole)
+        check_number("rank", self.rank, minimum=1, whole=True)
+        check_number("l1", self.l1, minimum=0)
+        check_choice("l1_on", self.l1_on, ("first", "all"))
+        check_choice("dtype", self.dtype, tuple(DTYPES))
+        for name, choices in (("class_interactions", CLASS_INTERACTIONS), ("init", STARTS), ("schedule", SCHEDULES)):
+            if getattr(self, name) is not None:
+                check_choice(name, getattr(self, name), choices)
+        if not isinstance(self.bipolar, bool | np.bool_ | None):
+            raise ChoqolateError(f"Expected bipolar to be True, False or None, got {self.bipolar!r}.")
+        if self.sparsity is not None:
+            check_number("sparsity", self.sparsity, minimum=0)
+            if not self.is_searching:
+                raise ChoqolateError(
+                    "sparsity chooses among settings, but none is left open. Leave n_nodes, temperature or "
+                    "interactions to 'auto'."
+                )
+        if self.free_weights and (self.is_searching or self.start == "clusters"):
+            raise ChoqolateError(
+                "free_weights drops the softmax, which 'auto' and init='clusters' rely on. Give n_nodes, temperature "
+                "and interactions, and leave init random."
+            )

@@ -36,7 +36,7 @@ class ConceptEstimator:
     classes_: Any  # np.ndarray
     scaling_: Any  # MinMax
     node_attributions_: Any  # np.ndarray
-    n_nodes: int | None
+    n_nodes: Any  # int | None; of a classifier that searches, "auto"
     epochs: int
     batch_size: int
     learning_rate: float
@@ -102,23 +102,22 @@ class ConceptEstimator:
         return list(self.concepts_)
 
     @property
-    def _one_layer(self) -> bool:
-        """Whether concepts are connected to classes directly; ``set_params`` does not change a fitted network."""
-        network = getattr(self, "network_", None)
-        return self.n_nodes is None if network is None else bool(network.one_layer)
+    def one_layer_(self) -> bool:
+        """Whether concepts are connected to classes directly; the nodes are the classes then."""
+        return self.n_nodes is None
 
     @property
     def node_names_(self) -> tuple[str, ...]:
         """A name for each node, from the concepts that lead it; without nodes, the classes."""
         check_is_fitted(self)
-        if self._one_layer:
+        if self.one_layer_:
             return tuple(class_index(self.classes_))
         return name_nodes(self.node_attributions_, self.input_names_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of ``transform``: node0, node1, ...; without nodes, the classes."""
         check_is_fitted(self)
-        names = self.classes_ if self._one_layer else [f"node{n}" for n in range(len(self.node_attributions_))]
+        names = self.classes_ if self.one_layer_ else [f"node{n}" for n in range(len(self.node_attributions_))]
         return np.asarray([str(name) for name in names], dtype=object)
 
     def _check_loop_parameters(self) -> None:

@@ -27,12 +27,14 @@ from choqolate._util.text import listed
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.search import Search
+from choqolate.explain.node_stability import NodeStability
 from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.scaling import MinMax
 
 FORMAT = "choqolate-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
 _ARRAYS = ("score_min", "score_max", "concept_means", "label_shares")
 
@@ -134,6 +136,8 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
             "final_loss": float(history["loss"][-1]),
             "final_accuracy": float(history["accuracy"][-1]),
         },
+        "search": None if classifier.search_ is None else classifier.search_.as_dict(),
+        "stability": None if classifier.stability_ is None else classifier.stability_.as_dict(),
         "provenance": _as_json(classifier.provenance_),
     }
 
@@ -218,18 +222,22 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
         parameters["class_weight"] = dict(parameters["class_weight"])
     classifier = ChoqolateClassifier(**parameters)
     classifier._check_parameters()
+    found = None if config.get("search") is None else Search.from_dict(config["search"])
+    settings = classifier if found is None else classifier.with_settings(found.settings)
+    settings._check_parameters()
+    architecture = settings.architecture
     concepts, classes = _names(config["concepts"]), _class_labels(config["classes"], config["class_dtype"])
-    check_unique(classifier.architecture.input_names(concepts))
+    check_unique(architecture.input_names(concepts))
     classifier.n_features_in_ = len(concepts)
     if config["named_concepts"] is True:
         classifier.feature_names_in_ = np.array(concepts, dtype=object)
-    parameter_shapes = classifier.architecture.shapes(len(concepts), len(classes))
+    parameter_shapes = architecture.shapes(len(concepts), len(classes))
     _check_numbers(tensors, parameter_shapes, len(concepts), len(classes))
     classifier.history_ = {
         n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
     }
     network = FittedNetwork(
-        architecture=classifier.architecture,
+        architecture=architecture,
         concepts=tuple(concepts),
         classes=classes,
         scaling=MinMax(tensors["score_min"].numpy(), tensors["score_max"].numpy()),
@@ -237,6 +245,9 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
         label_shares=tensors["label_shares"].numpy(),
         parameters={name: tensors[name] for name in parameter_shapes},
     )
+    classifier.search_ = found
+    stability = config.get("stability")
+    classifier.stability_ = None if stability is None else NodeStability.from_dict(stability)
     classifier.network_ = network.edited(*_edits(config, tensors))
     classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
     return classifier

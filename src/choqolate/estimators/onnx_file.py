@@ -60,7 +60,7 @@ def export_onnx(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> N
     from choqolate.network.onnx_graph import build_model
 
     metadata = _metadata(classifier)
-    model = build_model(classifier.network_, classifier.temperature)
+    model = build_model(classifier.network_, classifier.temperature_)
     model.producer_name, model.producer_version, model.doc_string = "choqolate", __version__, _DESCRIPTION
     set_model_props(model, metadata)
     write_bytes(target, model.SerializeToString())
@@ -91,7 +91,7 @@ def _metadata(classifier: ChoqolateClassifier) -> dict[str, str]:
         "nodes": _as_json("names of nodes", classifier.node_names_),
         "edits": _as_json("edits", [edit.as_dict() for edit in network.edits_in_force]),
         "provenance": _as_json("provenance", classifier.provenance_.as_dict()),
-        "temperature": repr(float(classifier.temperature)),
+        "temperature": repr(classifier.temperature_),
         "identity": network.identity,
         "choqolate_version": __version__,
     }

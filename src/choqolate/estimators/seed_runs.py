@@ -11,8 +11,10 @@ from choqolate._util.checks import check_number
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.concept_estimator import check_seeds
+from choqolate.estimators.search import search
 from choqolate.estimators.side_by_side import DTYPES, RunSpec, prepare_training, train_side_by_side
-from choqolate.integral.layer import raw_shapes, training_bytes
+from choqolate.estimators.table_inputs import complete_groups
+from choqolate.integral.layer import training_bytes
 
 _SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
 
@@ -37,7 +39,8 @@ def fit_runs(
         seeds: the ``random_state`` of each run.
         temperatures: train all seeds at each of these temperatures, in the same pass; runs of one follow each other.
         sample_weight: weights ``(n,)``.
-        **parameters: any other parameter of :class:`ChoqolateClassifier`.
+        **parameters: any other parameter of :class:`ChoqolateClassifier`. What is ``"auto"`` is searched once, with the
+            first seed, and is the same for all runs.
 
     >>> from sklearn.datasets import load_wine
     >>> wine = load_wine(return_X_y=True)
@@ -51,16 +54,19 @@ def fit_runs(
     prototype = ChoqolateClassifier(**parameters)
     if temperatures is not None and "temperature" in parameters:
         raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
-    wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature) for seed in seeds]
     prototype._check_parameters()
-    data = prepare_training(prototype, *prototype._validate(X, y), sample_weight)
-    together = _runs_at_once(prototype, data.inputs.shape[1], len(data.untrained.classes))
+    data = prepare_training(*prototype._validate(X, y), sample_weight, prototype.class_weight, complete_groups(X))
+    found = search(prototype, data, seeds[0]) if prototype.is_searching else None
+    if found is not None:
+        prototype = prototype.with_settings(found.settings)
+    wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature_) for seed in seeds]
+    together = _runs_at_once(prototype, len(data.concepts), len(data.classes))
     runs: list[ChoqolateClassifier] = []
     for start in range(0, len(wanted), together):
         some = wanted[start : start + together]
         for run, trained in zip(some, train_side_by_side(prototype, data, some), strict=True):
             runs.append(copy.copy(prototype).set_params(random_state=run.seed, temperature=run.temperature))
-            runs[-1]._keep(trained)
+            runs[-1].keep(trained, found)
     return runs
 
 
@@ -75,9 +81,8 @@ def _temperatures(temperatures: Iterable[float] | None, usual: float) -> list[fl
     return several
 
 
-def _runs_at_once(prototype: ChoqolateClassifier, n_inputs: int, n_classes: int) -> int:
+def _runs_at_once(prototype: ChoqolateClassifier, n_concepts: int, n_classes: int) -> int:
     """How many runs fit side by side into the memory meant for them."""
-    width = prototype.n_nodes or n_classes
-    shapes = raw_shapes(n_inputs, width, prototype.interactions, prototype.rank)
+    shapes = prototype.architecture.shapes(n_concepts, n_classes)
     n_weights = sum(math.prod(shape) for shape in shapes.values())
     return max(1, _SIDE_BY_SIDE_BYTES // training_bytes(n_weights, DTYPES[prototype.dtype]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,14 +12,17 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
-from choqolate._util.checks import check_classes, check_unique, warn_blind, warn_constant
+from choqolate._util.checks import as_labels, check_classes, check_unique, warn_blind, warn_constant
 from choqolate._util.device import pick_device
 from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import fit_scaling
+from choqolate.network.architecture import Architecture
+from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
-from choqolate.network.training import Objective, train
+from choqolate.network.scaling import MinMax
+from choqolate.network.training import History, Objective, train
 
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
@@ -27,21 +30,53 @@ if TYPE_CHECKING:
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Rows to train on, and the network that will be fitted to them, still without parameters."""
+    """Rows to train on, and what a fitted network keeps of them.
 
-    inputs: Tensor
-    targets: Tensor
-    weights: Tensor
-    untrained: FittedNetwork
+    Attributes:
+        scaled: scaled scores ``(n, M)``.
+        targets: class indices ``(n,)``.
+        weights: sample weights ``(n,)`` with mean one.
+        groups: group of each row ``(n,)``; ``None`` if not known.
+        concepts, classes, scaling, concept_means, label_shares: see :class:`FittedNetwork`.
+    """
+
+    scaled: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None
+    concepts: tuple[str, ...]
+    classes: np.ndarray
+    scaling: MinMax
+    concept_means: np.ndarray
+    label_shares: np.ndarray
+
+    def fitted(self, architecture: Architecture, parameters: Mapping[str, Tensor] | None = None) -> FittedNetwork:
+        """The network that was trained on these rows; without parameters, only its names and sizes can be used."""
+        return FittedNetwork(
+            architecture=architecture,
+            concepts=self.concepts,
+            classes=self.classes,
+            scaling=self.scaling,
+            concept_means=self.concept_means,
+            label_shares=self.label_shares,
+            parameters=parameters or {},
+        )
 
 
 class RunSpec(NamedTuple):
-    """What tells runs that are trained side by side from each other."""
+    """What tells runs that are trained side by side from each other.
+
+    Attributes:
+        seed: of the initial parameters.
+        temperature: of the class softmax.
+        fold: the rows of this number in ``folds`` are held out.
+    """
 
     seed: int
     temperature: float
+    fold: int | None = None
 
 
 class Trained(NamedTuple):
@@ -52,40 +87,50 @@ class Trained(NamedTuple):
 
 
 def prepare_training(
-    classifier: ChoqolateClassifier, X: np.ndarray, y: np.ndarray, concepts: list[str], sample_weight: Any
+    X: np.ndarray,
+    y: np.ndarray,
+    concepts: list[str],
+    sample_weight: Any,
+    class_weight: str | dict[Any, float] | None,
+    groups: Any = None,
 ) -> TrainingSet:
     """Scale the scores ``X (n, M)``, number the labels ``y (n,)``, and gather what the fitted network keeps of them."""
-    check_unique(classifier.architecture.input_names(concepts))
+    check_unique(concepts)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if groups is not None:
+        groups = np.array(as_labels(groups, "groups", len(X)), dtype=object)
     present = weights > 0
     X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)
     check_classes(classes)
-    warn_blind(X.shape[1], classifier.n_nodes, len(classes), classifier.bipolar)
     scaling, constant = fit_scaling(X, concepts)
     warn_constant(constant)
-    z = scaling(X)
-    network = FittedNetwork(
-        architecture=classifier.architecture,
+    scaled = scaling(X)
+    shares = np.bincount(targets, weights, len(classes)) / weights.sum()
+    means = np.average(scaled, axis=0, weights=weights)
+    weights = weights * _class_weights(class_weight, classes, shares, y)[targets]
+    return TrainingSet(
+        scaled=scaled,
+        targets=targets,
+        weights=weights / weights.mean(),
+        groups=None if groups is None else groups[present],
         concepts=tuple(concepts),
         classes=classes,
         scaling=scaling,
-        concept_means=np.average(z, axis=0, weights=weights),
-        label_shares=np.bincount(targets, weights, len(classes)) / weights.sum(),
-        parameters={},
+        concept_means=means,
+        label_shares=shares,
     )
-    weights = weights * _class_weights(classifier.class_weight, network, y)[targets]
-    weights = weights / weights.mean()
-    return TrainingSet(network.as_inputs(z), torch.from_numpy(targets), torch.from_numpy(weights), network)
 
 
-def _class_weights(class_weight: str | dict[Any, float] | None, network: FittedNetwork, y: np.ndarray) -> np.ndarray:
+def _class_weights(
+    class_weight: str | dict[Any, float] | None, classes: np.ndarray, shares: np.ndarray, y: np.ndarray
+) -> np.ndarray:
     """Weight of each class ``(C,)``; ``"balanced"`` counts a row of weight two as two rows."""
     if class_weight is None:
-        return np.ones(len(network.classes))
+        return np.ones(len(classes))
     if class_weight == "balanced":
-        return 1 / (len(network.classes) * network.label_shares)
-    weights: np.ndarray = compute_class_weight(class_weight, classes=network.classes, y=y)
+        return 1 / (len(classes) * shares)
+    weights: np.ndarray = compute_class_weight(class_weight, classes=classes, y=y)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ChoqolateError(f"expected class weights of at least 0, some above it, got {class_weight}")
     return weights
@@ -93,33 +138,65 @@ def _class_weights(class_weight: str | dict[Any, float] | None, network: FittedN
 
 def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
     """Train the wanted runs in one pass over the data, with the parameters of the classifier."""
+    architecture = classifier.architecture
+    check_unique(architecture.input_names(data.concepts))
+    warn_blind(len(data.concepts), architecture.n_nodes, len(data.classes), architecture.bipolar)
+    network, histories = train_network(classifier, data, wanted)
+    return [
+        Trained(data.fitted(architecture, network.parameters_of(index)), history.as_arrays())
+        for index, history in enumerate(histories)
+    ]
+
+
+def train_network(
+    classifier: ChoqolateClassifier,
+    data: TrainingSet,
+    wanted: Sequence[RunSpec],
+    *,
+    folds: np.ndarray | None = None,
+    label: str = "training",
+) -> tuple[ChoqolateNetwork, list[History]]:
+    """Train one network that holds all wanted runs.
+
+    Args:
+        classifier: its parameters are used, except for its temperature and its seed.
+        data: rows.
+        wanted: the runs.
+        folds: number of each row's fold ``(n,)``, for runs that hold out one of them.
+        label: what a progress bar says.
+    """
     device, dtype = pick_device(classifier.device), DTYPES[classifier.dtype]
-    temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
+    architecture = classifier.architecture
+    inputs = data.fitted(architecture).as_inputs(data.scaled)
+    start = None
+    if classifier.start == "clusters" and architecture.n_nodes is not None:
+        start = ClusterStart.fit(inputs.numpy(), architecture.n_nodes)
+    seeds = [run.seed for run in wanted]
     network = ChoqolateNetwork(
-        data.inputs.shape[1],
-        classifier.n_nodes,
-        len(data.untrained.classes),
-        seeds=[run.seed for run in wanted],
-        interactions=classifier.interactions,
-        rank=classifier.rank,
-        free_weights=classifier.free_weights,
-        dtype=dtype,
+        architecture, len(data.concepts), len(data.classes), seeds=seeds, start=start, dtype=dtype
     ).to(device)
-    label = "training" if len(wanted) == 1 else f"training {len(wanted)} runs"
+    temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
+    label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
     with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as on_epoch:
         histories = train(
             network,
-            data.inputs.to(device, dtype),
-            data.targets.to(device),
-            data.weights.to(device, dtype),
+            inputs.to(device, dtype),
+            torch.from_numpy(data.targets).to(device),
+            torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
             Objective(temperatures, classifier.l1, classifier.l1_on),
             epochs=classifier.epochs,
             batch_size=classifier.batch_size,
             learning_rate=classifier.learning_rate,
+            schedule=classifier.rate_schedule,
             track=classifier.track,
             on_epoch=on_epoch,
         )
-    return [
-        Trained(replace(data.untrained, parameters=network.parameters_of(index)), history.as_arrays())
-        for index, history in enumerate(histories)
-    ]
+    return network, histories
+
+
+def _weights(data: TrainingSet, wanted: Sequence[RunSpec], folds: np.ndarray | None) -> np.ndarray:
+    """Weights ``(n,)``, or ``(R, n)`` with zeros for the rows that a run holds out."""
+    if folds is None:
+        return data.weights
+    weights = np.stack([data.weights * (folds != run.fold) for run in wanted])
+    return weights / weights.mean(axis=1, keepdims=True)

@@ -58,3 +58,10 @@ def known_rows(model: Any, table: ConceptScores, y: Any, groups: Any) -> tuple[C
 def _at(rows: np.ndarray, values: Any, name: str, n_rows: int) -> list[Any]:
     checked = as_labels(values, name, n_rows)
     return [checked[row] for row in rows]
+
+
+def complete_groups(X: Any) -> np.ndarray | None:
+    """The group of each row, if ``X`` is a table that knows it of every row; else ``None``."""
+    if not isinstance(X, ConceptScores) or X.groups is None or any(group is None for group in X.groups):
+        return None
+    return X.groups

@@ -146,7 +146,7 @@ def explain_model(
     check_number("most", most, minimum=0, whole=True)
     concepts = tuple(getattr(model, "input_names_", model.concepts_))
     classes = tuple(class_index(model.classes_))
-    one_layer = getattr(model, "n_nodes", 0) is None
+    one_layer = bool(getattr(model, "one_layer_", False))
     attributions = model.node_attributions_
     nodes = classes if one_layer else name_nodes(attributions, concepts)
     if spurious is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -16,7 +16,8 @@ from choqolate._util.checks import find_concepts
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.integral import Capacity
-from choqolate.integral.layer import as_capacity, raw_shapes
+from choqolate.integral.layer import as_capacity
+from choqolate.network.architecture import Architecture
 from choqolate.network.edits import (
     Edit,
     Recalibrate,
@@ -26,47 +27,12 @@ from choqolate.network.edits import (
     affected_concepts,
     edits_in_force,
 )
-from choqolate.network.module import second_layer
 from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import Nodes
 from choqolate.network.removal_report import Removal, report_removal
 from choqolate.network.scaling import MinMax
 
 SMALL_REMAINDER = 0.05  # retained mass below which a node is hardly the one that was trained
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """How the layers of a network are built.
-
-    Attributes:
-        n_nodes: number of nodes; ``None`` connects concepts to classes directly.
-        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`.
-        bipolar: whether the absence of a concept is an input of its own.
-
-    >>> Architecture(8, bipolar=True).input_names(["sea"])
-    ('sea', 'not sea')
-    """
-
-    n_nodes: int | None
-    interactions: str = "pairwise"
-    rank: int = 4
-    free_weights: bool = False
-    bipolar: bool = False
-
-    def input_names(self, concepts: Sequence[str]) -> tuple[str, ...]:
-        """Names of the first layer's inputs: the concepts, with ``bipolar`` their absences too."""
-        return (*concepts, *(f"not {name}" for name in concepts)) if self.bipolar else tuple(concepts)
-
-    def shapes(self, n_concepts: int, n_classes: int) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the unconstrained parameters of both layers."""
-        n_inputs, width = n_concepts * (1 + self.bipolar), self.n_nodes or n_classes
-        first = raw_shapes(n_inputs, width, self.interactions, self.rank)
-        shapes = {f"nodes.{name}": shape for name, shape in first.items()}
-        if self.n_nodes is not None:
-            second = raw_shapes(width, n_classes, second_layer(self.interactions), self.rank)
-            shapes |= {f"classes.{name}": shape for name, shape in second.items()}
-        return shapes
 
 
 class _State(NamedTuple):
@@ -114,7 +80,7 @@ class FittedNetwork:
     @property
     def n_nodes(self) -> int:
         """Number of nodes N; without nodes, of classes."""
-        return self.architecture.n_nodes or len(self.classes)
+        return self.architecture.width(len(self.classes))
 
     @property
     def one_layer(self) -> bool:
@@ -134,7 +100,7 @@ class FittedNetwork:
     @cached_property
     def identity(self) -> str:
         """SHA-256 of what was trained: equal for networks that differ in their edits alone."""
-        digest = hashlib.sha256(repr((self.architecture, self.concepts, self.classes.tolist())).encode())
+        digest = hashlib.sha256(f"({self.architecture.key}, {self.concepts!r}, {self.classes.tolist()!r})".encode())
         digest.update(self.scaling.low.tobytes() + self.scaling.high.tobytes() + self.concept_means.tobytes())
         for name in sorted(self.parameters):
             digest.update(name.encode() + self.parameters[name].to(torch.float64).contiguous().numpy().tobytes())
@@ -214,8 +180,8 @@ class FittedNetwork:
         """The second layer in float64; ``None`` without nodes."""
         if self.one_layer:
             return None
-        kind, raw = second_layer(self.architecture.interactions), self.parameters["classes.theta"].to(torch.float64)
-        return as_capacity({"theta": raw}, kind, free_weights=self.architecture.free_weights)
+        raw = {"theta": self.parameters["classes.theta"].to(torch.float64)}
+        return as_capacity(raw, self.architecture.class_kind, free_weights=self.architecture.free_weights)
 
     @cached_property
     def class_shift(self) -> np.ndarray:

@@ -11,11 +11,8 @@ from torch.nn.utils import skip_init
 
 from choqolate.integral import ChoquetLayer
 from choqolate.integral.expected_minimum import SortedInputs
-
-
-def second_layer(interactions: str) -> str:
-    """Interactions of the second layer: it has few inputs, so all pairs unless there are none in the first."""
-    return "none" if interactions == "none" else "pairwise"
+from choqolate.network.architecture import Architecture
+from choqolate.network.cluster_start import ClusterStart
 
 
 class ChoqolateNetwork(nn.Module):
@@ -25,42 +22,44 @@ class ChoqolateNetwork(nn.Module):
     integrals; the second layer is a stack of R. Runs share nothing but their inputs.
 
     Args:
-        n_inputs: number of concepts M (twice that when their absence counts too).
-        n_nodes: number of nodes N; ``None`` connects the concepts to the classes directly.
+        architecture: how both layers are built.
+        n_concepts: number of concepts M.
         n_classes: number of classes C.
         seeds: one for each run; they decide its initial parameters.
-        interactions, rank, free_weights: see :class:`~choqolate.ChoquetLayer`.
+        start: inputs on which nodes have a head start; random without it.
+        dtype: of the parameters.
 
-    >>> network = ChoqolateNetwork(5, 3, 2, seeds=[0, 1])
+    >>> network = ChoqolateNetwork(Architecture(n_nodes=3), 5, 2, seeds=[0, 1])
     >>> network(torch.rand(10, 5)).shape
     torch.Size([2, 10, 2])
     """
 
     def __init__(
         self,
-        n_inputs: int,
-        n_nodes: int | None,
+        architecture: Architecture,
+        n_concepts: int,
         n_classes: int,
         *,
         seeds: Sequence[int],
-        interactions: str = "pairwise",
-        rank: int = 4,
-        free_weights: bool = False,
+        start: ClusterStart | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        self.seeds, self.width = tuple(seeds), n_nodes or n_classes
-        options: dict[str, Any] = {"rank": rank, "free_weights": free_weights, "dtype": dtype}
+        self.seeds, self.width = tuple(seeds), architecture.width(n_classes)
+        options: dict[str, Any] = {"rank": architecture.rank, "free_weights": architecture.free_weights, "dtype": dtype}
         options["device"] = torch.get_default_device()  # skip_init would take the CPU
         # empty, because each run draws its parameters from its own seed
-        self.nodes = skip_init(ChoquetLayer, n_inputs, len(seeds) * self.width, interactions, **options)
+        n_inputs, n_integrals = architecture.n_inputs(n_concepts), len(seeds) * self.width
+        self.nodes = skip_init(ChoquetLayer, n_inputs, n_integrals, architecture.interactions, **options)
         self.classes: ChoquetLayer | None = None
-        if n_nodes is not None:
-            second = second_layer(interactions)
-            self.classes = skip_init(ChoquetLayer, n_nodes, n_classes, second, stack=len(seeds), **options)
+        if architecture.n_nodes is not None:
+            sizes = architecture.n_nodes, n_classes
+            self.classes = skip_init(ChoquetLayer, *sizes, architecture.class_kind, stack=len(seeds), **options)
         for run, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
             self.nodes.reset_parameters(generator, self._nodes_of(run))
+            if start is not None:
+                start.apply(self.nodes, self._nodes_of(run))
             if self.classes is not None:
                 self.classes.reset_parameters(generator, run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from choqolate.network.module import ChoqolateNetwork
 # One stream of batches for every run of every model: runs that see the same batches can share their features.
 BATCH_ORDER_SEED = 0
 _PRESORT_BYTES = 1 << 30
+SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class _CrossEntropy(torch.autograd.Function):
         slopes = (scores / temperature).log_softmax(-1)
         losses = slopes.gather(-1, at_target).squeeze(-1).mul_(weights).mean(1).neg_()
         slopes.exp_().scatter_add_(-1, at_target, slopes.new_full((), -1.0).expand(at_target.shape))
-        slopes *= weights[:, None] / (len(weights) * temperature)
+        slopes *= weights[..., None] / (weights.shape[-1] * temperature)
         ctx.save_for_backward(slopes)
         return losses
 
@@ -96,6 +98,15 @@ class History:
         return named
 
 
+def rate_factor(schedule: str, progress: float) -> float:
+    r"""Factor of the learning rate after a share t of all steps: one, or :math:`(1 + \cos \pi t) / 2`.
+
+    >>> [rate_factor("cosine", t) for t in (0.0, 0.5, 1.0)]
+    [1.0, 0.5, 0.0]
+    """
+    return 1.0 if schedule == "constant" else (1 + math.cos(math.pi * progress)) / 2
+
+
 def train(
     network: ChoqolateNetwork,
     inputs: Tensor,
@@ -106,6 +117,7 @@ def train(
     epochs: int,
     batch_size: int,
     learning_rate: float,
+    schedule: str = "constant",
     track: bool = False,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> list[History]:
@@ -115,9 +127,10 @@ def train(
         network: on the device and in the precision of ``inputs``.
         inputs: ``(n, M)`` in [0, 1].
         targets: class indices ``(n,)``.
-        weights: sample weights ``(n,)`` with mean one.
+        weights: sample weights ``(n,)`` with mean one; ``(R, n)`` gives each run weights of its own.
         objective: what to minimise.
         epochs, batch_size, learning_rate: how.
+        schedule: ``"constant"``, or ``"cosine"`` for a learning rate that falls to zero.
         track: record the node attributions after every epoch.
         on_epoch: called with the epoch's number and its mean loss.
 
@@ -127,6 +140,7 @@ def train(
     n_rows, n_runs = len(inputs), len(network.seeds)
     parameters = list(network.parameters())
     optimizer = Adam(parameters, learning_rate)
+    n_steps, step = epochs * math.ceil(n_rows / batch_size), 0
     order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
     presorted = _presort(network, inputs)
     histories = [History() for _ in range(n_runs)]
@@ -134,7 +148,10 @@ def train(
         rows = torch.randperm(n_rows, generator=order) if n_rows > batch_size else torch.arange(n_rows)
         rows = rows.to(inputs.device)
         loss_sum, hits = inputs.new_zeros(n_runs), inputs.new_zeros(n_runs)
-        for batch, y, weight in zip(*(x.split(batch_size) for x in (rows, targets[rows], weights[rows])), strict=True):
+        for batch in rows.split(batch_size):
+            y, weight = targets[batch], weights[..., batch]
+            optimizer.learning_rate = learning_rate * rate_factor(schedule, step / n_steps)
+            step += 1
             u = inputs.index_select(0, batch)
             scores, node_mass, class_mass = network.scores(u, presorted[batch] if presorted is not None else None)
             losses = objective.fit_term(scores, y, weight)

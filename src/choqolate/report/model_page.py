@@ -105,10 +105,10 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         own=own,
         shown=shown,
         labelled=view.measured is not None,
-        temperature=f"{model.temperature:g}",
+        temperature=f"{model.temperature_:g}",
         metrics=_metrics(results),
         nodes=_nodes(view),
-        one_layer=model.n_nodes is None,
+        one_layer=model.one_layer_,
         duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates][:10],
         n_duplicates=len(view.explanation.duplicates),
         n_nodes=len(view.explanation.nodes),
@@ -136,7 +136,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
 def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     """What it is, how good it is, and what to do about it, in whole sentences."""
     model = view.model
-    nodes = "" if model.n_nodes is None else f" through {counted(model.n_nodes, 'node')}"
+    nodes = "" if model.one_layer_ else f" through {counted(model.network_.n_nodes, 'node')}"
     names = list(class_index(model.classes_))
     n_removed = len(model.removal_.concepts) if model.removal_ else 0
     concepts = counted(len(model.concepts_), "concept")
@@ -157,7 +157,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     half = [_needed(values.reshape(-1, len(model.concepts_)).sum(0)) for values in np.abs(model.node_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
-    what = "class" if model.n_nodes is None else "node"
+    what = "class" if model.one_layer_ else "node"
     sentences.append(f"Half of what a {what} reads comes from {number} concept{'s' if high > 1 else ''}.")
     return sentences
 

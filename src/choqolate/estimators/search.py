@@ -1,0 +1,438 @@
+"""The search behind ``"auto"``: settings trained side by side on part of the rows, and the rule that picks one.
+
+The rule: of the settings whose nodes are about as sparse as the paper's, take the one with the fewest concepts per
+class whose validation accuracy is within one standard error, at most one point, of the best; of equals, the smallest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from choqolate import metrics
+from choqolate.errors import ChoqolateWarning
+from choqolate.estimators.side_by_side import RunSpec, TrainingSet, train_network
+from choqolate.integral.layer import training_bytes
+from choqolate.network.architecture import Architecture
+from choqolate.network.module import ChoqolateNetwork
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+AUTO = "auto"
+RULE = (
+    "of the settings whose nodes are about as sparse as the paper's, the fewest concepts per class within one standard "
+    "error (at most one point) of the best validation accuracy; of equals, the smallest"
+)
+SPARSITY_RULE = "the most accurate of the settings with an Attribution Gini of at least {:g}"
+PAPER = {"n_nodes": 8, "interactions": "pairwise", "class_interactions": None, "bipolar": False, "temperature": 0.005}
+N_FOLDS = 3
+MOST_TOLERANCE = 0.01  # of accuracy
+GINI_MARGIN = 0.03  # below the paper's settings that still counts as about as sparse
+SHORTER = 0.4  # share of the epochs that a trial takes, at a learning rate that is higher by as much
+FEW_CLASSES = 16  # up to so many, pairs of concepts are tried as well
+_ENOUGH_ROWS = 2_000  # validation rows; more folds are not trained for more of them
+_FEW_ROWS = 30  # of a group, below which its accuracy is mostly chance
+_DOUBTFUL_ERROR = 0.02  # standard error of the accuracy from which the choice is doubtful
+_PAIRS_BYTES = 1 << 30  # memory of pairwise nodes in training, beyond which they are factored
+_MOST_WEIGHTS = 4  # times as many as the paper's settings have, that a trial may have
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, and what it reached on validation rows.
+
+    Attributes:
+        n_nodes, interactions, class_interactions, bipolar, temperature: see :class:`~choqolate.ChoqolateClassifier`.
+        accuracy: on the validation rows; the mean over groups where groups are known.
+        gini: Attribution Gini, per concept, mean over the nodes.
+        coherence: Node Coherence, per concept, mean over the nodes; ``None`` if not defined.
+        concepts_per_class: concepts that carry 95 % of a class, mean over the classes.
+        n_parameters: number of trained parameters.
+    """
+
+    n_nodes: int | None
+    interactions: str
+    class_interactions: str | None
+    bipolar: bool
+    temperature: float
+    accuracy: float
+    gini: float
+    coherence: float | None
+    concepts_per_class: float
+    n_parameters: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the classifier."""
+        return {name: getattr(self, name) for name in PAPER}
+
+    def __str__(self) -> str:
+        nodes = "one layer" if self.n_nodes is None else f"{self.n_nodes} nodes"
+        kind = {"none": "weighted means", "pairwise": "all pairs", "factored": "factored pairs"}[self.interactions]
+        second = {"none": " (classes: weighted means)", "pairwise": " (classes: all pairs)"}
+        own = "" if self.class_interactions is None else second[self.class_interactions]
+        return f"{nodes}, {kind}{own}{', bipolar' if self.bipolar else ''}, temperature {self.temperature:g}"
+
+
+@dataclass(frozen=True, repr=False)
+class Search:
+    """What was tried, what was chosen, and why.
+
+    Attributes:
+        trials: every setting, in the order in which it was tried.
+        chosen: index of the one that was taken.
+        paper: the paper's settings, measured on the same rows; ``None`` where they take too much memory.
+        init, schedule: how the trials were trained, and the chosen one after them.
+        rule: how the choice was made, in words.
+        standard_error: of the best accuracy.
+        rows: number of validation rows.
+        by_group: whether accuracy is the mean over groups.
+        doubts: what makes the choice doubtful, in sentences.
+        seconds: that the search took.
+    """
+
+    trials: tuple[Trial, ...]
+    chosen: int
+    paper: Trial | None
+    init: str
+    schedule: str
+    rule: str
+    standard_error: float
+    rows: int
+    by_group: bool
+    doubts: tuple[str, ...]
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Search({len(self.trials)} settings; chosen: {self.choice}, accuracy {self.choice.accuracy:.3f})"
+
+    @property
+    def choice(self) -> Trial:
+        """The setting that was taken."""
+        return self.trials[self.chosen]
+
+    @property
+    def best(self) -> Trial:
+        """The setting with the highest accuracy."""
+        return max(self.trials, key=lambda trial: trial.accuracy)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of a classifier with the setting that was taken."""
+        return self.choice.settings | {"init": self.init, "schedule": self.schedule}
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row per setting."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(trial) for trial in self.trials])
+
+    def lines(self) -> list[str]:
+        """What was chosen and what was given up, in sentences."""
+        choice, best = self.choice, self.best
+        kind = "mean over groups of the validation accuracy" if self.by_group else "validation accuracy"
+        said = [f"chosen: {choice} ({kind} {_measured(choice)})"]
+        if best is not choice:
+            said.append(f"given up: {best.accuracy - choice.accuracy:.1%} of accuracy, to {best} ({_measured(best)})")
+        if self.paper is not None:
+            said.append(f"the paper's settings: {_measured(self.paper)}")
+        return [*said, f"rule: {self.rule}"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The search such as JSON can hold; :meth:`from_dict` reads it."""
+        return asdict(self) | {"trials": [asdict(trial) for trial in self.trials], "doubts": list(self.doubts)}
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Search:
+        """Read what :meth:`as_dict` wrote."""
+        trials = tuple(Trial(**trial) for trial in said["trials"])
+        paper = None if said["paper"] is None else Trial(**said["paper"])
+        return cls(**{**said, "trials": trials, "paper": paper, "doubts": tuple(said["doubts"])})
+
+
+def _measured(trial: Trial) -> str:
+    return f"{trial.accuracy:.3f}, Gini {trial.gini:.2f}, {trial.concepts_per_class:.1f} concepts per class"
+
+
+def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Search:
+    """Try settings on part of the rows and pick one; what the classifier gives is taken as it is.
+
+    Args:
+        classifier: with ``"auto"`` for what is searched.
+        data: rows.
+        seed: of the initial parameters of all trials.
+
+    Warns:
+        ChoqolateWarning: if groups are small, if there are few validation rows, or if classes have few rows.
+    """
+    begun = time.perf_counter()
+    folds = _folds(data)
+    held_out = range(min(N_FOLDS, math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS))))
+    families = _families(classifier, len(data.concepts), len(data.classes))
+    trials: list[Trial] = []
+    hits: list[np.ndarray] = []
+    for done, (architecture, temperatures) in enumerate(families.items()):
+        trial = _as_trial(classifier, architecture)
+        label = f"search {done + 1}/{len(families)}: {_kind(architecture)},"
+        for measured, correct in _try(trial, data, folds, held_out, temperatures, seed, label):
+            trials.append(measured)
+            hits.append(correct)
+    seen = np.isin(folds, held_out)
+    groups = None if data.groups is None else data.groups[seen]
+    trials = [
+        replace(trial, accuracy=_accuracy(correct[seen], groups)) for trial, correct in zip(trials, hits, strict=True)
+    ]
+    paper = _paper(classifier, data, folds, seed)
+    best = int(np.argmax([trial.accuracy for trial in trials]))
+    error = _standard_error(hits[best][seen], groups)
+    chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
+    doubts += _doubts(data, groups, error)
+    for doubt in doubts:
+        warnings.warn(f"The choice of settings is doubtful: {doubt}", ChoqolateWarning, stacklevel=3)
+    return Search(
+        trials=tuple(trials),
+        chosen=chosen,
+        paper=paper,
+        init=classifier.start,
+        schedule=classifier.rate_schedule,
+        rule=RULE if classifier.sparsity is None else SPARSITY_RULE.format(classifier.sparsity),
+        standard_error=error,
+        rows=int(seen.sum()),
+        by_group=groups is not None,
+        doubts=tuple(doubts),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+# ---------------------------------------------------------------------- what is tried
+
+
+def _families(
+    classifier: ChoqolateClassifier, n_concepts: int, n_classes: int
+) -> dict[Architecture, tuple[float, ...]]:
+    """The architectures to try, each with its temperatures; what the classifier gives takes the place of ours."""
+    wide = min(max(2 ** math.ceil(math.log2(n_classes)), 16), 128)
+    proposed: list[tuple[Architecture, tuple[float, ...]]] = [
+        (Architecture(None, "none"), (0.005, 0.01, 0.02, 0.05)),
+        (Architecture(None, "none", bipolar=True), (0.02, 0.05)),
+        (Architecture(wide // 2, "none"), (0.005, 0.01, 0.02)),
+        (Architecture(wide, "none"), (0.005, 0.01, 0.02)),
+    ]
+    if n_classes <= FEW_CLASSES:
+        pairs = "pairwise" if _fits(Architecture(16), n_concepts, n_classes) else "factored"
+        proposed += [(Architecture(n_nodes, pairs), (0.005, 0.02)) for n_nodes in (8, 16)]
+    given = {name: getattr(classifier, name) for name in ("n_nodes", "interactions") if not _is_auto(classifier, name)}
+    given |= {
+        name: value for name in ("bipolar", "class_interactions") if (value := getattr(classifier, name)) is not None
+    }
+    given |= {"rank": classifier.rank}
+    families: dict[Architecture, tuple[float, ...]] = {}
+    for architecture, temperatures in proposed:
+        own = replace(architecture, **given)
+        families[own] = tuple(sorted({*families.get(own, ()), *temperatures}))
+    if not _is_auto(classifier, "temperature"):
+        families = dict.fromkeys(families, (float(classifier.temperature),))
+    limit = _MOST_WEIGHTS * _n_weights(Architecture(8), n_concepts, n_classes)
+    small = {own: values for own, values in families.items() if _n_weights(own, n_concepts, n_classes) <= limit}
+    return small or families
+
+
+def _is_auto(classifier: ChoqolateClassifier, name: str) -> bool:
+    value = getattr(classifier, name)
+    return isinstance(value, str) and value == AUTO
+
+
+def _n_weights(architecture: Architecture, n_concepts: int, n_classes: int) -> int:
+    return sum(math.prod(shape) for shape in architecture.shapes(n_concepts, n_classes).values())
+
+
+def _fits(architecture: Architecture, n_concepts: int, n_classes: int) -> bool:
+    return training_bytes(_n_weights(architecture, n_concepts, n_classes), torch.float32) <= _PAIRS_BYTES
+
+
+def _kind(architecture: Architecture) -> str:
+    nodes = "one layer" if architecture.n_nodes is None else f"{architecture.n_nodes} nodes"
+    return f"{nodes}{', bipolar' if architecture.bipolar else ''}"
+
+
+def _as_trial(classifier: ChoqolateClassifier, architecture: Architecture) -> ChoqolateClassifier:
+    """The classifier of one architecture, with a training that is shorter by as much as it is faster."""
+    settings: dict[str, Any] = {name: getattr(architecture, name) for name in PAPER if name != "temperature"}
+    settings |= {"init": classifier.start, "schedule": classifier.rate_schedule, "temperature": 1.0, "track": False}
+    if classifier.rate_schedule == "cosine":  # a constant rate cannot be raised without harm
+        settings["epochs"] = math.ceil(SHORTER * classifier.epochs)
+        settings["learning_rate"] = classifier.learning_rate / SHORTER
+    return classifier.with_settings(settings)
+
+
+# ---------------------------------------------------------------------- how it is measured
+
+
+def _folds(data: TrainingSet) -> np.ndarray:
+    """A fold for each row ``(n,)``: rows of a class, and of a group, are spread evenly."""
+    strata = (
+        data.targets
+        if data.groups is None
+        else np.unique(
+            [f"{target}/{group}" for target, group in zip(data.targets, data.groups, strict=True)], return_inverse=True
+        )[1]
+    )
+    order = np.random.default_rng(0).permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    folds = np.empty(len(strata), dtype=int)
+    folds[order] = np.arange(len(strata)) % N_FOLDS
+    return folds
+
+
+def _try(
+    trial: ChoqolateClassifier,
+    data: TrainingSet,
+    folds: np.ndarray,
+    held_out: Sequence[int],
+    temperatures: Sequence[float],
+    seed: int,
+    label: str,
+) -> list[tuple[Trial, np.ndarray]]:
+    """Train one architecture at all temperatures, each once per fold; measure it, and mark the rows it has right."""
+    wanted = [RunSpec(seed, temperature, fold) for temperature in temperatures for fold in held_out]
+    network, _ = train_network(trial, data, wanted, folds=folds, label=label)
+    correct = _correct(trial.architecture, network, data, folds, wanted)
+    by_run = _sparsity(network, data)
+    results = []
+    for temperature in temperatures:
+        runs = [index for index, run in enumerate(wanted) if run.temperature == temperature]
+        gini, coherence, concepts = (_mean([by_run[index][column] for index in runs]) for column in range(3))
+        measured = Trial(
+            **{name: getattr(trial, name) for name in PAPER if name != "temperature"},
+            temperature=temperature,
+            accuracy=math.nan,
+            gini=gini,
+            coherence=None if math.isnan(coherence) else coherence,
+            concepts_per_class=concepts,
+            n_parameters=_n_weights(trial.architecture, len(data.concepts), len(data.classes)),
+        )
+        results.append((measured, np.any(correct[runs], axis=0)))
+    return results
+
+
+def _mean(values: Sequence[float]) -> float:
+    defined = [value for value in values if not math.isnan(value)]
+    return float(np.mean(defined)) if defined else math.nan
+
+
+@torch.no_grad()
+def _correct(
+    architecture: Architecture,
+    network: ChoqolateNetwork,
+    data: TrainingSet,
+    folds: np.ndarray,
+    wanted: Sequence[RunSpec],
+) -> np.ndarray:
+    """Which held-out rows each run has right ``(R, n)``."""
+    correct = np.zeros((len(wanted), len(folds)), dtype=bool)
+    theta = next(network.parameters())
+    for fold in {run.fold for run in wanted}:
+        rows = np.flatnonzero(folds == fold)
+        for part in np.array_split(rows, math.ceil(len(rows) / 4_096)):
+            u = data.fitted(architecture).as_inputs(data.scaled[part]).to(theta)
+            predicted = network(u).argmax(-1).cpu().numpy()
+            for index, run in enumerate(wanted):
+                if run.fold == fold:
+                    correct[index, part] = predicted[index] == data.targets[part]
+    return correct
+
+
+@torch.no_grad()
+def _sparsity(network: ChoqolateNetwork, data: TrainingSet) -> list[tuple[float, float, float]]:
+    """Gini, coherence and concepts per class of each run."""
+    nodes = network.node_attributions().cpu().double().numpy()  # (R, N, M)
+    correlation = metrics.concept_correlation(data.scaled) if len(data.scaled) > 1 else None
+    found = []
+    for run, attributions in enumerate(nodes):
+        shares = metrics.per_concept(attributions, len(data.concepts))
+        chain = shares
+        if network.classes is not None:
+            chain = network.classes.capacity().attributions()[run].cpu().double().numpy() @ shares
+        gini = metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean
+        coherence = math.nan
+        if correlation is not None:
+            coherence = metrics.mean_over_nodes(metrics.node_coherence(shares, correlation)).mean
+        found.append((gini, coherence, float(metrics.concept_count(chain).mean())))
+    return found
+
+
+def _accuracy(correct: np.ndarray, groups: np.ndarray | None) -> float:
+    """The share of correct rows; where groups are known, its mean over them."""
+    if groups is None:
+        return float(correct.mean())
+    return float(np.mean([correct[groups == group].mean() for group in sorted(set(groups), key=str)]))
+
+
+def _standard_error(correct: np.ndarray, groups: np.ndarray | None) -> float:
+    """Of :func:`_accuracy`."""
+    parts = [correct] if groups is None else [correct[groups == group] for group in set(groups)]
+    return math.sqrt(sum(part.mean() * (1 - part.mean()) / len(part) for part in parts)) / len(parts)
+
+
+def _paper(classifier: ChoqolateClassifier, data: TrainingSet, folds: np.ndarray, seed: int) -> Trial | None:
+    """The paper's settings on the rows of one fold, at full length; ``None`` where they take too much memory."""
+    if not _fits(Architecture(8), len(data.concepts), len(data.classes)):
+        return None
+    settings = classifier.with_settings(PAPER | {"init": "random", "schedule": "constant", "track": False})
+    ((trial, correct),) = _try(settings, data, folds, [0], [0.005], seed, "search: the paper's settings")
+    seen = folds == 0
+    return replace(trial, accuracy=_accuracy(correct[seen], None if data.groups is None else data.groups[seen]))
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def _choose(
+    trials: Sequence[Trial], paper: Trial | None, error: float, sparsity: float | None
+) -> tuple[int, list[str]]:
+    """The index of the trial to take, and what speaks against it."""
+    if sparsity is not None:
+        sparse = [index for index, trial in enumerate(trials) if trial.gini >= sparsity]
+        if sparse:
+            return max(sparse, key=lambda index: trials[index].accuracy), []
+        sparsest = max(range(len(trials)), key=lambda index: trials[index].gini)
+        return sparsest, [f"no setting reaches a Gini of {sparsity:g}; the sparsest has {trials[sparsest].gini:.2f}."]
+    least = -math.inf if paper is None else paper.gini - GINI_MARGIN
+    sparse = [index for index, trial in enumerate(trials) if trial.gini >= least]
+    doubts = []
+    if not sparse:
+        sparse = [max(range(len(trials)), key=lambda index: trials[index].gini)]
+        doubts.append("no setting is as sparse as the paper's, so the sparsest was taken.")
+    enough = max(trials[index].accuracy for index in sparse) - min(error, MOST_TOLERANCE)
+    close = [index for index in sparse if trials[index].accuracy >= enough]
+    return min(close, key=lambda i: (round(trials[i].concepts_per_class), trials[i].n_parameters)), doubts
+
+
+def _doubts(data: TrainingSet, groups: np.ndarray | None, error: float) -> list[str]:
+    """What the validation rows make doubtful."""
+    doubts = []
+    counts = np.bincount(data.targets, minlength=len(data.classes))
+    few = int((counts < N_FOLDS).sum())
+    if few:
+        doubts.append(f"{few} of {len(counts)} classes have fewer than {N_FOLDS} training rows.")
+    if groups is not None:
+        sizes = {group: int((groups == group).sum()) for group in sorted(set(groups), key=str)}
+        smallest = min(sizes, key=lambda group: sizes[group])
+        if sizes[smallest] < _FEW_ROWS:
+            doubts.append(
+                f"group {smallest!r} has only {sizes[smallest]} validation rows, and all groups count equally."
+            )
+    if error > _DOUBTFUL_ERROR:
+        doubts.append(f"the validation accuracy is only known to ± {error:.1%}. More labeled rows would help.")
+    return doubts
