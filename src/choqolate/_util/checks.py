@@ -17,6 +17,8 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 T = TypeVar("T")
 
+_CLASSES_PER_NODE = 4  # more classes than this cannot be told apart well
+
 
 def check_columns(X: Any) -> None:
     """Concept names are how a model is read and edited: each may occur once, and its scores are numbers."""
@@ -81,6 +83,11 @@ def warn_blind(n_features: int, n_nodes: int | None, n_classes: int, bipolar: bo
     if n_nodes == 2 and n_classes > 2:
         _warn(
             f"of two nodes only the order counts, so at most 2 of the {n_classes} classes are predicted: use more nodes"
+        )
+    elif n_nodes is not None and n_classes > _CLASSES_PER_NODE * n_nodes:
+        _warn(
+            f"{n_classes} classes share {n_nodes} nodes, which costs accuracy. Use more nodes with "
+            "interactions='none', or n_nodes='auto', temperature='auto' and interactions='auto'."
         )
 
 

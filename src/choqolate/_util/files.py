@@ -96,6 +96,13 @@ def check_output(target: Path) -> None:
     check_parent(target)
 
 
+def check_figure(target: Path) -> None:
+    """Find out before the work that a figure cannot be written: its name must say a format that can be drawn."""
+    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ChoqolateError(f"Expected a figure that ends in .png, .svg or .pdf, but got {target}. Change its name.")
+    check_output(target)
+
+
 def check_parent(target: Path) -> None:
     """A file or folder can be made at a place if the nearest folder above it that exists can be written to."""
     _check_writable(target, target.absolute().parents)

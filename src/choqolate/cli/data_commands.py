@@ -308,16 +308,14 @@ def _vocabulary(
 
 def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]) -> None:
     """Before the work: nothing of the user's is overwritten, and the image has a format that can be drawn."""
-    from choqolate._util.files import check_output
+    from choqolate._util.files import check_figure
 
     for file in inputs:
         for target in (output, heatmap):
             if file is not None and target is not None and target.absolute() == file.absolute():
                 raise ChoqolateError(f"expected another name for the output, {target} is an input: choose another one")
     if heatmap is not None:
-        if heatmap.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ChoqolateError(f"expected a heat map that ends in .png, .svg or .pdf, got {heatmap}")
-        check_output(heatmap)
+        check_figure(heatmap)
 
 
 def _quarantine(output: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Commands around a model: demo, fit, eval, remove, apply, export."""
+"""Commands around a model: demo, eval, remove, apply, export."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import choqolate.cli.fit_command  # noqa: F401  # comes before these in --help
 from choqolate.cli.application import app
+from choqolate.cli.arguments import ModelFolder, ScoresFile
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -22,20 +24,6 @@ class Data(StrEnum):
 
     birds = "birds"
     breast_cancer = "breast-cancer"
-
-
-class Interactions(StrEnum):
-    """How concepts interact."""
-
-    pairwise = "pairwise"
-    factored = "factored"
-    none = "none"
-
-
-class ClassWeight(StrEnum):
-    """How classes are weighted."""
-
-    balanced = "balanced"
 
 
 class Split(StrEnum):
@@ -55,10 +43,6 @@ class Mode(StrEnum):
     impute = "impute"
 
 
-ScoresFile = Annotated[
-    Path, typer.Argument(metavar="SCORES", help="Table of concept scores, .parquet or .csv.", show_default=False)
-]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.", show_default=False)]
 EditedFolder = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the edited model.", show_default=False)
 ]
@@ -102,81 +86,6 @@ def demo(
     result = run_birds(output, images, n_runs=seeds, tell=lambda step: console.print(step, style="dim", markup=False))
     write_demo_page(result)
     show.show_birds(console, result)
-
-
-@app.command()
-def fit(
-    scores: ScoresFile,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the model.", show_default=False)
-    ],
-    nodes: Annotated[int, typer.Option(metavar="N", help="Nodes; 0 connects concepts to classes directly.")] = 8,
-    temperature: Annotated[
-        float, typer.Option(metavar="T", help="Of the softmax: small is accurate, large is sparse.")
-    ] = 0.005,
-    l1: Annotated[float, typer.Option("--l1", metavar="X", help="Strength of the penalty on interactions.")] = 0.01,
-    epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the training rows.")] = 100,
-    batch_size: Annotated[int, typer.Option(metavar="N", help="Rows a step.")] = 512,
-    learning_rate: Annotated[float, typer.Option(metavar="X", help="Step size of Adam.")] = 0.1,
-    interactions: Annotated[
-        Interactions,
-        typer.Option(metavar="KIND", help="pairwise (all pairs), factored (linear in the concepts) or none."),
-    ] = Interactions.pairwise,
-    rank: Annotated[int, typer.Option(metavar="N", help="Number of products, for factored interactions.")] = 4,
-    bipolar: Annotated[bool, typer.Option("--bipolar", help="Let the absence of a concept count as well.")] = False,
-    class_weight: Annotated[
-        ClassWeight | None,
-        typer.Option(metavar="KIND", help="balanced gives every class the same weight.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the initial parameters.")] = 0,
-    device: Annotated[str, typer.Option(metavar="NAME", help="Where to train: auto, cpu, cuda, ...")] = "auto",
-    leave_out: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONCEPT", help="Train without this concept; can be repeated.", show_default=False),
-    ] = None,
-) -> None:
-    """Train a model on a table of concept scores.
-
-    The rows with split "train" are for training; a table with no split is split, 70 to 30, always in the same way.
-
-    Example: [bold]choqolate fit scores.parquet -o model --nodes 8[/]
-    """
-    from choqolate.analysis.evaluation import evaluate_parts, spurious_concepts
-    from choqolate.cli import show_model as show
-    from choqolate.cli.terminal import open_console, show_next
-    from choqolate.data.scores import ConceptScores
-    from choqolate.estimators.model_folder import check_model_folder
-    from choqolate.estimators.table_training import fit_scores
-
-    check_model_folder(output)
-    table = ConceptScores.load(scores)
-    model = fit_scores(
-        table,
-        leave_out=leave_out or (),
-        n_nodes=nodes or None,
-        temperature=temperature,
-        l1=l1,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        interactions=interactions.value,
-        rank=rank,
-        bipolar=bipolar,
-        class_weight=class_weight and class_weight.value,
-        random_state=seed,
-        device=device,
-        verbose=True,
-    )
-    model.set_params(verbose=False).save(output)
-    results = evaluate_parts(model, table)
-    console = open_console()
-    show.show_headline(console, scores, model)
-    show.show_summary(console, results)
-    show.show_nodes(console, model)
-    wanted = "--spurious" if spurious_concepts(model, table) else "CONCEPT"
-    removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
-    page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html"]
-    show_next("The model is", output, ["eval", output, scores], page, removal)
 
 
 @app.command("eval")

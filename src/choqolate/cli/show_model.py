@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -20,6 +21,7 @@ from choqolate.network.removal_report import Removal, factor_text
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group
+_SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions"}
 _GAP = 2  # cells between two columns
 
 
@@ -28,6 +30,21 @@ def show_headline(console: Console, source: Path, model: ChoqolateClassifier) ->
     nodes = "no nodes" if model.one_layer_ else counted(model.network_.n_nodes, "node")
     sizes = f"{counted(len(model.concepts_), 'concept')}, {nodes}, {counted(len(model.classes_), 'class', 'classes')}"
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" on {printable_name(source)}: {sizes}"), soft_wrap=True)
+
+
+def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
+    """What is about to be done, before it takes its time."""
+    searched = [words for name, words in _SEARCHED.items() if parameters[name] == "auto"]
+    if searched:
+        text = f"searching for {', '.join(searched)} on the training rows; --paper trains the paper's settings instead"
+        console.print(Text(text, style="dim"), soft_wrap=True)
+
+
+def show_search(console: Console, model: ChoqolateClassifier) -> None:
+    """What a search chose, what was given up, and the rule."""
+    if model.search_ is not None:
+        for line in model.search_.lines():
+            console.print(Text(line, style="dim"), soft_wrap=True)
 
 
 def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
@@ -41,6 +58,7 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
         table.add_row("worst group", *(number(result.worst_group and result.worst_group[1]) for result in columns))
     table.add_row("Attribution Gini", *(number(result.attribution_gini) for result in columns))
     table.add_row("Node Coherence", *(number(result.node_coherence) for result in columns))
+    table.add_row("concepts per class", *(f"{result.concepts_per_class:.1f}" for result in columns))
     console.print(table)
     name, last = list(results.items())[-1]
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))

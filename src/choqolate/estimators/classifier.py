@@ -182,6 +182,12 @@ class ChoqolateClassifier(ChoquetEstimator):
         resolved: ChoqolateClassifier = copy.copy(self).set_params(sparsity=None, **settings)
         return resolved
 
+    @property
+    def trained_settings(self) -> dict[str, Any]:
+        """The parameters of a classifier that trains the same network without a search."""
+        settings = self if self.search_ is None else self.with_settings(self.search_.settings)
+        return settings.get_params()
+
     # ------------------------------------------------------------------ files
 
     def apply_edits(self, path: str | PathLike[str], *, recalibrate: Any = None) -> Self:

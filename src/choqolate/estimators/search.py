@@ -1,7 +1,8 @@
 """The search behind ``"auto"``: settings trained side by side on part of the rows, and the rule that picks one.
 
 The rule: of the settings whose nodes are about as sparse as the paper's, take the one with the fewest concepts per
-class whose validation accuracy is within one standard error, at most one point, of the best; of equals, the smallest.
+class whose validation accuracy is within one standard error (half a point to one point) of the best; of equals, the
+smallest.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
 AUTO = "auto"
 RULE = (
     "of the settings whose nodes are about as sparse as the paper's, the fewest concepts per class within one standard "
-    "error (at most one point) of the best validation accuracy; of equals, the smallest"
+    "error (half a point to one point) of the best validation accuracy; of equals, the smallest"
 )
 SPARSITY_RULE = "the most accurate of the settings with an Attribution Gini of at least {:g}"
 PAPER = {"n_nodes": 8, "interactions": "pairwise", "class_interactions": None, "bipolar": False, "temperature": 0.005}
 N_FOLDS = 3
-MOST_TOLERANCE = 0.01  # of accuracy
-GINI_MARGIN = 0.03  # below the paper's settings that still counts as about as sparse
-SHORTER = 0.4  # share of the epochs that a trial takes, at a learning rate that is higher by as much
+LEAST_TOLERANCE, MOST_TOLERANCE = 0.005, 0.01  # of accuracy
+GINI_MARGIN = 0.02  # below the paper's settings that still counts as about as sparse
+SHORTER, FASTER = 0.4, 2.0  # a trial takes this share of the epochs, at a higher rate: it gets about as sparse
 FEW_CLASSES = 16  # up to so many, pairs of concepts are tried as well
-_ENOUGH_ROWS = 2_000  # validation rows; more folds are not trained for more of them
+_ENOUGH_ROWS = 1_400  # validation rows; more folds are not trained for more of them
 _FEW_ROWS = 30  # of a group, below which its accuracy is mostly chance
 _DOUBTFUL_ERROR = 0.02  # standard error of the accuracy from which the choice is doubtful
 _PAIRS_BYTES = 1 << 30  # memory of pairwise nodes in training, beyond which they are factored
@@ -193,7 +194,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
     trials = [
         replace(trial, accuracy=_accuracy(correct[seen], groups)) for trial, correct in zip(trials, hits, strict=True)
     ]
-    paper = _paper(classifier, data, folds, seed)
+    paper = _paper(classifier, data, folds, held_out, seed)
     best = int(np.argmax([trial.accuracy for trial in trials]))
     error = _standard_error(hits[best][seen], groups)
     chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
@@ -272,7 +273,7 @@ def _as_trial(classifier: ChoqolateClassifier, architecture: Architecture) -> Ch
     settings |= {"init": classifier.start, "schedule": classifier.rate_schedule, "temperature": 1.0, "track": False}
     if classifier.rate_schedule == "cosine":  # a constant rate cannot be raised without harm
         settings["epochs"] = math.ceil(SHORTER * classifier.epochs)
-        settings["learning_rate"] = classifier.learning_rate / SHORTER
+        settings["learning_rate"] = FASTER * classifier.learning_rate
     return classifier.with_settings(settings)
 
 
@@ -385,13 +386,15 @@ def _standard_error(correct: np.ndarray, groups: np.ndarray | None) -> float:
     return math.sqrt(sum(part.mean() * (1 - part.mean()) / len(part) for part in parts)) / len(parts)
 
 
-def _paper(classifier: ChoqolateClassifier, data: TrainingSet, folds: np.ndarray, seed: int) -> Trial | None:
-    """The paper's settings on the rows of one fold, at full length; ``None`` where they take too much memory."""
+def _paper(
+    classifier: ChoqolateClassifier, data: TrainingSet, folds: np.ndarray, held_out: Sequence[int], seed: int
+) -> Trial | None:
+    """The paper's settings, trained at full length; ``None`` where they take too much memory."""
     if not _fits(Architecture(8), len(data.concepts), len(data.classes)):
         return None
     settings = classifier.with_settings(PAPER | {"init": "random", "schedule": "constant", "track": False})
-    ((trial, correct),) = _try(settings, data, folds, [0], [0.005], seed, "search: the paper's settings")
-    seen = folds == 0
+    ((trial, correct),) = _try(settings, data, folds, held_out, [0.005], seed, "search: the paper's settings")
+    seen = np.isin(folds, held_out)
     return replace(trial, accuracy=_accuracy(correct[seen], None if data.groups is None else data.groups[seen]))
 
 
@@ -414,7 +417,7 @@ def _choose(
     if not sparse:
         sparse = [max(range(len(trials)), key=lambda index: trials[index].gini)]
         doubts.append("no setting is as sparse as the paper's, so the sparsest was taken.")
-    enough = max(trials[index].accuracy for index in sparse) - min(error, MOST_TOLERANCE)
+    enough = max(trials[index].accuracy for index in sparse) - min(max(error, LEAST_TOLERANCE), MOST_TOLERANCE)
     close = [index for index in sparse if trials[index].accuracy >= enough]
     return min(close, key=lambda i: (round(trials[i].concepts_per_class), trials[i].n_parameters)), doubts
 

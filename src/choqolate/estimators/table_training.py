@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from choqolate._util.checks import find_concepts
+from choqolate._util.checks import check_number, find_concepts
 from choqolate.data.provenance import Provenance, TrainingRecord
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.explain.node_stability import NodeStability, node_stability
 
 _SAMPLE = 64  # training rows that a model recognises
 
 
 def fit_scores(
-    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), n_runs: int = 1, **parameters: Any
 ) -> ChoqolateClassifier:
     """Train on the rows for training, and note in ``provenance_`` where they come from.
 
@@ -36,6 +37,8 @@ def fit_scores(
     Args:
         table: scores with labels, or the file of them.
         leave_out: concepts to train without.
+        n_runs: with two or more, so many seeds are trained with the same settings, and ``stability_`` says how often
+            each node of the model recurs in the other runs. A model of one layer has no nodes to find again.
         **parameters: of :class:`ChoqolateClassifier`.
 
     >>> rng = np.random.default_rng(0)
@@ -47,9 +50,21 @@ def fit_scores(
     ('made', 70)
     """
     rows, provenance = _training_part(table, leave_out)
+    check_number("n_runs", n_runs, minimum=1, whole=True)
     model = ChoqolateClassifier(**parameters).fit(rows, rows.labels)
     model.provenance_ = provenance
+    if n_runs > 1 and not model.one_layer_:
+        model.stability_ = _stability(model, rows, n_runs)
     return model
+
+
+def _stability(model: ChoqolateClassifier, rows: ConceptScores, n_runs: int) -> NodeStability:
+    """How often the nodes of a model recur in runs that differ in their seed only."""
+    settings = model.trained_settings | {"track": False}
+    first = settings.pop("random_state")
+    first = first if isinstance(first, int | np.integer) else 0
+    seeds = [(int(first) + offset) % 2**32 for offset in range(1, n_runs)]
+    return node_stability([model, *fit_runs(rows, rows.labels, seeds, **settings)]).of_run(0)
 
 
 def fit_scores_runs(

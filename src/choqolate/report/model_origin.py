@@ -26,18 +26,28 @@ FIT_OPTIONS = {
     "learning_rate": "--learning-rate",
     "interactions": "--interactions",
     "rank": "--rank",
+    "class_interactions": "--class-interactions",
     "bipolar": "--bipolar",
+    "init": "--init",
+    "schedule": "--schedule",
     "class_weight": "--class-weight",
     "random_state": "--seed",
 }
-_NOT_PART_OF_IT = ("device", "verbose", "track")  # they change where and how, not what
+_NOT_PART_OF_IT = ("device", "verbose", "track", "sparsity")  # they change where and how, not what
+
+
+_START = {
+    "random": "random",
+    "clusters": "each node on one cluster of correlated concepts, with half of its weight",
+}
+_SCHEDULE = {"constant": "constant", "cosine": "falls to zero (cosine)"}
 
 
 def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
     """Terms and what is known of them: encoder, prompts, data, hyperparameters, seed, versions."""
     known = model.provenance_
     backbone, vocabulary, data = known.backbone, known.vocabulary, known.data
-    parameters = model.get_params()
+    parameters = model.trained_settings
     names = [name for name in parameters if name not in (*_NOT_PART_OF_IT, "random_state")]
     history, left_out, versions = model.history_, data.left_out or (), known.versions or {}
     terms = [
@@ -51,12 +61,24 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("fingerprint of the scores", data.fingerprint),
         ("left out of training", listed(left_out, 20) if left_out else None),
         ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
+        ("start of the nodes", _START[parameters["init"] or "random"] if not model.one_layer_ else None),
+        ("learning rate", _SCHEDULE[parameters["schedule"] or "constant"]),
+        ("search", _search(model)),
         ("seed", parameters["random_state"]),
         ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("this page made with", f"choqolate {choqolate.__version__}"),
     ]
     return [(name, str(text)) for name, text in terms if text is not None]
+
+
+def _search(model: ChoqolateClassifier) -> str | None:
+    """How the hyperparameters were chosen."""
+    found = model.search_
+    if found is None:
+        return None
+    tried = f"{len(found.trials)} settings tried on {found.rows:,} validation rows of the training part"
+    return ". ".join([tried, *found.lines(), *(f"doubtful: {doubt.rstrip('.')}" for doubt in found.doubts)])
 
 
 def _backbone_name(backbone: BackboneRecord) -> str | None:
@@ -134,10 +156,11 @@ def _score(model: ChoqolateClassifier) -> list[str]:
 
 def _fit(model: ChoqolateClassifier) -> str:
     usual, seed = ChoqolateClassifier().get_params(), model.random_state
+    meant = {"bipolar": False, "init": "random", "schedule": "constant"}  # what None stands for
     changed = {
         name: value
-        for name, value in model.get_params().items()
-        if value != usual[name] and name not in _NOT_PART_OF_IT
+        for name, value in model.trained_settings.items()
+        if value not in (usual[name], meant.get(name, usual[name])) and name not in _NOT_PART_OF_IT
     }
     unknown_seed = not isinstance(seed, int)
     if unknown_seed:
@@ -153,7 +176,7 @@ def _fit(model: ChoqolateClassifier) -> str:
             ["python", "-c", f"import choqolate as cq; cq.fit_scores('scores.parquet'{given}).save('model')"]
         )
     else:
-        command = ["choqolate", "fit", "scores.parquet", "-o", "model"]
+        command = ["choqolate", "fit", "scores.parquet", "-o", "model", "--paper"]
         for name, value in changed.items():
             flag = [] if name == "bipolar" else [str(0 if value is None else value)]  # no nodes are called 0
             command += [FIT_OPTIONS[name], *flag]

@@ -1,0 +1,265 @@
+"""The command that trains a model: fit."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.cli.arguments import ScoresFile
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+
+class Interactions(StrEnum):
+    """How concepts interact."""
+
+    auto = "auto"
+    pairwise = "pairwise"
+    factored = "factored"
+    none = "none"
+
+
+class ClassInteractions(StrEnum):
+    """How nodes interact."""
+
+    pairwise = "pairwise"
+    none = "none"
+
+
+class Start(StrEnum):
+    """How nodes start."""
+
+    random = "random"
+    clusters = "clusters"
+
+
+class Schedule(StrEnum):
+    """How the learning rate moves."""
+
+    constant = "constant"
+    cosine = "cosine"
+
+
+class ClassWeight(StrEnum):
+    """How classes are weighted."""
+
+    balanced = "balanced"
+
+
+@app.command()
+def fit(
+    scores: ScoresFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the model.", show_default=False)
+    ],
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper",
+            help="Use the paper's settings (8 nodes, all pairs, temperature 0.005, random start, constant learning "
+            "rate) for everything that is not given, instead of a search.",
+        ),
+    ] = False,
+    sparsity: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GINI",
+            min=0.0,
+            max=1.0,
+            help="Choose the most accurate setting with at least this Attribution Gini, such as 0.9.",
+            show_default=False,
+        ),
+    ] = None,
+    trade_off: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw accuracy against sparsity for all settings of the search, with l1 logistic regression beside "
+            "them: .png, .svg or .pdf.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Number of nodes; 0 connects concepts to classes directly. By default searched."
+        ),
+    ] = None,
+    temperature: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T",
+            help="Softmax temperature. Lower values favor accuracy, higher values favor sparsity. By default searched.",
+        ),
+    ] = None,
+    interactions: Annotated[
+        Interactions | None,
+        typer.Option(
+            metavar="KIND",
+            help="Interactions of concepts: pairwise (all pairs), factored (linear in the concepts), none (weighted "
+            "means) or auto. By default searched.",
+            show_default=False,
+        ),
+    ] = None,
+    class_interactions: Annotated[
+        ClassInteractions | None,
+        typer.Option(
+            metavar="KIND",
+            help="Interactions of nodes in the classes: pairwise or none. By default none if concepts have none.",
+            show_default=False,
+        ),
+    ] = None,
+    bipolar: Annotated[
+        bool, typer.Option("--bipolar", help="Let the absence of a concept count as well. By default searched.")
+    ] = False,
+    no_bipolar: Annotated[bool, typer.Option("--no-bipolar", help="Keep the absence of concepts out of it.")] = False,
+    init: Annotated[
+        Start | None,
+        typer.Option(
+            metavar="KIND",
+            help="Start of the nodes: random, or clusters (each node starts on one cluster of correlated concepts). "
+            "By default clusters with a search, else random.",
+            show_default=False,
+        ),
+    ] = None,
+    schedule: Annotated[
+        Schedule | None,
+        typer.Option(
+            metavar="KIND",
+            help="Learning rate: constant, or cosine (it falls to zero). By default cosine with a search, else "
+            "constant.",
+            show_default=False,
+        ),
+    ] = None,
+    rank: Annotated[int, typer.Option(metavar="N", help="Number of products, for factored interactions.")] = 4,
+    l1: Annotated[float, typer.Option("--l1", metavar="X", help="Strength of the penalty on interactions.")] = 0.01,
+    epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the training rows.")] = 100,
+    batch_size: Annotated[int, typer.Option(metavar="N", help="Rows per step.")] = 512,
+    learning_rate: Annotated[float, typer.Option(metavar="X", help="Step size of Adam.")] = 0.1,
+    class_weight: Annotated[
+        ClassWeight | None,
+        typer.Option(metavar="KIND", help="balanced gives every class the same weight.", show_default=False),
+    ] = None,
+    runs: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Train this many seeds and mark how often each node of the model recurs; 1 skips this.",
+        ),
+    ] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the initial parameters.")] = 0,
+    device: Annotated[str, typer.Option(metavar="NAME", help="Where to train: auto, cpu, cuda, ...")] = "auto",
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONCEPT", help="Train without this concept; can be repeated.", show_default=False),
+    ] = None,
+) -> None:
+    """Train a model on a table of concept scores.
+
+    What is not given of nodes, temperature, interactions and bipolar is chosen by a search on the training rows.
+
+    The rule: of the settings about as sparse as the paper's, the fewest concepts per class near the best accuracy.
+
+    The rows with split "train" are for training; a table with no split is split, 70 to 30, always in the same way.
+
+    Example: [bold]choqolate fit scores.parquet -o model[/]
+    """
+    from choqolate._util.files import check_figure
+    from choqolate.analysis.evaluation import evaluate_parts, spurious_concepts
+    from choqolate.cli import show_model as show
+    from choqolate.cli.terminal import open_console, show_next
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import check_model_folder
+    from choqolate.estimators.table_training import fit_scores
+
+    if bipolar and no_bipolar:
+        raise ChoqolateError("Expected --bipolar or --no-bipolar, but got both. Leave one out.")
+    parameters = _settings(
+        paper,
+        n_nodes=_whole("--nodes", nodes),
+        temperature=_number("--temperature", temperature),
+        interactions=interactions and interactions.value,
+    )
+    check_model_folder(output)
+    if trade_off is not None:
+        check_figure(trade_off)
+    console = open_console()
+    table = ConceptScores.load(scores)
+    show.show_plan(console, parameters)
+    model = fit_scores(
+        table,
+        leave_out=leave_out or (),
+        n_runs=runs,
+        class_interactions=class_interactions and class_interactions.value,
+        bipolar=True if bipolar else False if no_bipolar else None,
+        init=init and init.value,
+        schedule=schedule and schedule.value,
+        sparsity=sparsity,
+        rank=rank,
+        l1=l1,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        class_weight=class_weight and class_weight.value,
+        random_state=seed,
+        device=device,
+        verbose=True,
+        **parameters,
+    )
+    model.set_params(verbose=False).save(output)
+    results = evaluate_parts(model, table)
+    show.show_headline(console, scores, model)
+    show.show_search(console, model)
+    show.show_summary(console, results)
+    show.show_nodes(console, model)
+    if trade_off is not None:
+        _draw_trade_off(table, model, leave_out or [], trade_off)
+    wanted = "--spurious" if spurious_concepts(model, table) else "CONCEPT"
+    removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
+    page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html"]
+    show_next("The model is", output, ["eval", output, scores], page, removal)
+
+
+def _settings(paper: bool, **given: Any) -> dict[str, Any]:
+    """What was given; the rest is the paper's, or left to a search. No nodes are called 0."""
+    usual: dict[str, Any] = {"n_nodes": 8, "temperature": 0.005, "interactions": "pairwise"}
+    chosen = {name: (usual[name] if paper else "auto") if value is None else value for name, value in given.items()}
+    return chosen | {"n_nodes": chosen["n_nodes"] or None}
+
+
+def _whole(option: str, text: str | None) -> int | str | None:
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal():
+        raise ChoqolateError(f"Expected {option} to be a whole number of at least 0, or auto, but got {text!r}.")
+    return int(text)
+
+
+def _number(option: str, text: str | None) -> float | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ChoqolateError(f"Expected {option} to be a number above 0, or auto, but got {text!r}.") from None
+
+
+def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out: list[str], path: Path) -> None:
+    import matplotlib
+
+    from choqolate.analysis.trade_off import trade_off
+    from choqolate.cli.terminal import printable_name
+    from choqolate.plots.style import save_figure
+
+    matplotlib.use("Agg")  # no screen is needed to write a file
+    result = trade_off(table, leave_out=leave_out, search=model.search_)
+    save_figure(result.plot(), path)
+    typer.echo("\n".join(["", *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))
