@@ -9,5 +9,9 @@ class ChoqolateWarning(UserWarning):
     """The result is defined, but probably not what the caller has in mind."""
 
 
+class DoubtfulChoiceWarning(ChoqolateWarning):
+    """A search chose settings, but the validation rows hardly allow a choice."""
+
+
 class SmallRemainderWarning(ChoqolateWarning):
     """A removal leaves little of some nodes."""

@@ -19,7 +19,7 @@ from choqolate.demo.outcome import Outcome
 
 NEXT = (
     "choqolate score PHOTOS/ --concepts words.txt -o scores.parquet",
-    "choqolate fit scores.parquet -o model --temperature {temperature:g}",
+    "choqolate fit scores.parquet -o model",
 )
 _LEAST_WIDTH = 100
 _HEADS = [name.replace("bird on", "bird\non") for name in GROUPS]
@@ -79,7 +79,8 @@ def _show_models(console: Console, demo: BirdsDemo) -> None:
         shares = map(_percent, (outcome.accuracy, outcome.worst_group))
         table.add_row(name, *shares, *map(_spread, (outcome.gini, outcome.coherence)))
     _print_table(console, table)
-    console.print(Text(f"CHOQOLATE: {_reason(demo.temperature)}", style="dim"))
+    for line in demo.search.lines():
+        console.print(Text(f"CHOQOLATE: {line}", style="dim"))
     console.print(Text(f"linear bottleneck: {_reason(demo.rate)}", style="dim"))
 
 
@@ -121,7 +122,7 @@ def _show_places(console: Console, demo: BirdsDemo) -> None:
     console.print(Text(f"  {printable_name(look)}"), soft_wrap=True)
     console.print(Text("With your own images, a folder for each class, and words, one a line (loads CLIP once):"))
     for command in NEXT:
-        console.print(Text(f"  {command.format(temperature=demo.temperature.value)}"), soft_wrap=True)
+        console.print(Text(f"  {command}"), soft_wrap=True)
 
 
 def _print_table(console: Console, table: Table) -> None:

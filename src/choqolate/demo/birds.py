@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
 from choqolate.datasets.birds.dataset import check_target
 from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
-from choqolate.errors import SmallRemainderWarning
+from choqolate.errors import DoubtfulChoiceWarning, SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.search import Search
 from choqolate.estimators.table_training import fit_scores_runs
-from choqolate.experiments.engine.methods import RATES, TEMPERATURES
-from choqolate.experiments.engine.tuning import least_accuracy, mean_accuracy
+from choqolate.experiments.engine.methods import RATES
+from choqolate.experiments.engine.tuning import mean_accuracy
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.explain.node_stability import node_stability
 from choqolate.explain.redundancy import Redundancy, check_redundancy
 from choqolate.network.removal import MODES
 
@@ -65,7 +67,8 @@ class BirdsDemo:
         rows: the images.
         table: their scores.
         redundancy: how much the concepts say the same.
-        temperature, rate: what was chosen for CHOQOLATE and for the linear bottleneck.
+        search: the settings of CHOQOLATE that were tried, and the one that was chosen, without a look at the groups.
+        rate: the learning rate that was chosen for the linear bottleneck.
         ours, linear: both as trained.
         removals: CHOQOLATE without the spurious concepts: by mode, and recalibrated.
         placebo: CHOQOLATE without as many others.
@@ -81,7 +84,7 @@ class BirdsDemo:
     rows: Manifest
     table: ConceptScores
     redundancy: Redundancy
-    temperature: Choice
+    search: Search
     rate: Choice
     ours: Outcome
     linear: Outcome
@@ -107,7 +110,7 @@ class BirdsDemo:
         }
         return claim() | {
             "images": len(self.rows),
-            "temperature": self.temperature.value,
+            "search": self.search.as_dict(),
             "learning_rate": self.rate.value,
             "unmixed_nodes": list(self.unmixed),
             "seconds": self.seconds,
@@ -160,13 +163,13 @@ def run_birds(
     with clock.step("encode and score", "encoding and scoring them with the backbone mini"), _one_thread():
         fair, table = (_score(source, output / "embeddings", verbose) for source in (fair_rows, rows))
         table.save(output / "scores.parquet")
-    tried = f"CHOQOLATE at {len(TEMPERATURES)} temperatures, the linear bottleneck at {len(RATES)} learning rates"
+    tried = f"CHOQOLATE after a search for its settings, the linear bottleneck at {len(RATES)} learning rates"
     with clock.step("train", f"training {tried}, and what else one could do"):
         seeds = range(n_runs)
-        temperature, ours = _tune_ours(table, seeds, verbose)
+        search, ours = _search_ours(table, seeds, verbose)
         rate, linear = _tune_linear(table, seeds)
         core = table.select([name for name in table.concepts if name not in table.spurious])
-        again = [_fit_ours(rows, seeds, verbose, temperature=temperature.value) for rows in (core, fair)]
+        again = [_fit_ours(rows, seeds, verbose, **search.settings) for rows in (core, fair)]
         linear_again = [_fit_linear(rows, seeds, learning_rate=rate.value) for rows in (core, fair)]
     with clock.step("remove and measure", "removing the background concepts"), warnings.catch_warnings():
         # that some nodes read hardly anything else than the background is no news here
@@ -180,7 +183,7 @@ def run_birds(
         rows=rows,
         table=table,
         redundancy=check_redundancy(table),
-        temperature=temperature,
+        search=search,
         rate=rate,
         ours=_measured(TRAINED, ours, table),
         linear=_measured(TRAINED, linear, table),
@@ -218,13 +221,17 @@ def _score(rows: Manifest, folder: Path, verbose: bool) -> ConceptScores:
     return score_images(rows, words, backbone="mini", device="cpu", embeddings=folder, verbose=verbose)
 
 
-def _tune_ours(table: ConceptScores, seeds: Sequence[int], verbose: bool) -> tuple[Choice, list[ChoqolateClassifier]]:
-    """The largest temperature within the tolerance of the best, all of them trained side by side."""
-    runs = _fit_ours(table, seeds, verbose, temperatures=TEMPERATURES)
-    by_value = {value: [run for run in runs if run.temperature == value] for value in TEMPERATURES}
-    accuracy = _validation_accuracy(by_value, table)
-    largest = max(value for value in TEMPERATURES if accuracy[value] >= least_accuracy(accuracy.values()))
-    return Choice("temperature", accuracy, largest, "the largest within a point of the best"), by_value[largest]
+def _search_ours(table: ConceptScores, seeds: Sequence[int], verbose: bool) -> tuple[Search, list[ChoqolateClassifier]]:
+    """Settings chosen without a look at the groups, and all runs trained with them."""
+    blind = replace(table, rows=table.rows.changed(groups=None))
+    searched = dict.fromkeys(("n_nodes", "temperature", "interactions"), "auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulChoiceWarning)  # the page says it
+        runs = _fit_ours(blind, seeds, verbose, **searched)
+    assert runs[0].search_ is not None
+    if len(runs) > 1 and not runs[0].one_layer_:
+        runs[0].stability_ = node_stability(runs).of_run(0)
+    return runs[0].search_, runs
 
 
 def _tune_linear(table: ConceptScores, seeds: Sequence[int]) -> tuple[Choice, list[LinearBottleneck]]:

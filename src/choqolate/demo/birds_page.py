@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TOP = 6  # leading concepts of a node
 HYPERPARAMETERS = ("n_nodes", "temperature", "l1", "epochs", "batch_size", "learning_rate", "interactions")
+HYPERPARAMETERS += ("bipolar", "init", "schedule")
 
 
 def write_demo_page(demo: BirdsDemo) -> Path:
@@ -68,13 +69,13 @@ def demo_page(demo: BirdsDemo, sheet: bytes) -> str:
         sizes=_sizes(demo.table, groups),
         n_runs=n_runs,
         trained=[("CHOQOLATE", demo.ours), ("linear bottleneck", demo.linear)],
-        choices=[_choice(demo.temperature, "CHOQOLATE"), _choice(demo.rate, "the linear bottleneck")],
+        search=_search(demo),
+        choices=[_choice(demo.rate, "the linear bottleneck")],
         nodes=_nodes(demo.model, demo.table.spurious),
         unmixed=demo.unmixed,
         outcomes=outcomes,
         compared=_compared(demo, groups),
         removed=removed,
-        temperature=f"{demo.temperature.value:g}",
         redundancy=demo.redundancy.lines(),
         provenance=_provenance(demo),
         command=_command(len(demo.rows), n_runs),
@@ -173,6 +174,15 @@ def _compared(demo: BirdsDemo, groups: Sequence[str]) -> dict[str, Any]:
     after = demo.removals[0]
     bars = [{"group": group, "before": demo.ours.group(group), "after": after.group(group)} for group in groups]
     return {"name": after.name, "bars": bars}
+
+
+def _search(demo: BirdsDemo) -> dict[str, Any]:
+    """The settings that were tried, the chosen one first, and how it was chosen."""
+    found = demo.search
+    chosen, others = found.choice, [trial for trial in found.trials if trial is not found.choice]
+    tried = [("chosen", chosen), *(("", trial) for trial in sorted(others, key=lambda one: -one.accuracy))]
+    rows = [*tried, *([("the paper's settings", found.paper)] if found.paper is not None else [])]
+    return {"rows": rows, "rule": found.rule, "validation": found.rows, "doubts": found.doubts}
 
 
 def _choice(choice: Choice, model: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from choqolate import metrics
-from choqolate.errors import ChoqolateWarning
+from choqolate.errors import DoubtfulChoiceWarning
 from choqolate.estimators.side_by_side import RunSpec, TrainingSet, train_network
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
@@ -144,8 +144,9 @@ class Search:
         choice, best = self.choice, self.best
         kind = "mean over groups of the validation accuracy" if self.by_group else "validation accuracy"
         said = [f"chosen: {choice} ({kind} {_measured(choice)})"]
-        if best is not choice:
-            said.append(f"given up: {best.accuracy - choice.accuracy:.1%} of accuracy, to {best} ({_measured(best)})")
+        if best.accuracy > choice.accuracy:
+            lost = f"{100 * (best.accuracy - choice.accuracy):.1f} points of accuracy given up"
+            said.append(f"most accurate: {best} ({_measured(best)}); {lost}")
         if self.paper is not None:
             said.append(f"the paper's settings: {_measured(self.paper)}")
         return [*said, f"rule: {self.rule}"]
@@ -175,7 +176,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         seed: of the initial parameters of all trials.
 
     Warns:
-        ChoqolateWarning: if groups are small, if there are few validation rows, or if classes have few rows.
+        DoubtfulChoiceWarning: if groups are small, if there are few validation rows, or if classes have few rows.
     """
     begun = time.perf_counter()
     folds = _folds(data)
@@ -200,7 +201,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
     chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
     doubts += _doubts(data, groups, error)
     for doubt in doubts:
-        warnings.warn(f"The choice of settings is doubtful: {doubt}", ChoqolateWarning, stacklevel=3)
+        warnings.warn(f"The choice of settings is doubtful: {doubt}", DoubtfulChoiceWarning, stacklevel=3)
     return Search(
         trials=tuple(trials),
         chosen=chosen,
