@@ -9,6 +9,8 @@ FORMS = {  # of a classifier: options that change what it computes
     "pairwise": {},
     "factored": {"interactions": "factored", "rank": 2},
     "none": {"interactions": "none"},
+    "additive classes": {"class_interactions": "none"},
+    "pairs of nodes": {"interactions": "none", "class_interactions": "pairwise"},
     "one layer": {"n_nodes": None},
     "bipolar": {"bipolar": True},
     "bipolar factored": {"interactions": "factored", "rank": 2, "bipolar": True},

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from choqolate.network.training import Objective
+from choqolate.network.adam import Adam
+from choqolate.network.architecture import Architecture
+from choqolate.network.module import ChoqolateNetwork
+from choqolate.network.training import Objective, train
 
 
 @pytest.fixture
@@ -48,3 +53,65 @@ def test_cross_entropy_of_scores_far_apart_stays_finite():
     assert losses.item() == pytest.approx(5000)
     (gradient,) = torch.autograd.grad(losses.sum(), scores)
     torch.testing.assert_close(gradient, torch.tensor([[[0.0, 0.0], [-5000.0, 5000.0]]]))
+
+
+def trained(inputs, targets, weights, seeds, **options):
+    """The parameters of each run after a short training in one batch."""
+    network = ChoqolateNetwork(Architecture(3), inputs.shape[1], 2, seeds=seeds, dtype=torch.float64)
+    options = {"epochs": 20, "batch_size": 1000, "learning_rate": 0.1} | options
+    train(network, inputs, targets, weights, Objective(0.1), **options)
+    return [network.parameters_of(run) for run in range(len(seeds))]
+
+
+@pytest.fixture
+def rows():
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.rand(60, 5, generator=generator, dtype=torch.float64)
+    return inputs, (inputs[:, 0] > inputs[:, 1]).long()
+
+
+def test_the_cosine_schedule_is_that_of_pytorch(rows):
+    inputs, targets = rows
+    network = ChoqolateNetwork(Architecture(3), 5, 2, seeds=[4], dtype=torch.float64)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
+    for _ in range(20):
+        optimizer.zero_grad()
+        scores, node_mass, _ = network.scores(inputs)
+        (F.cross_entropy(scores[0] / 0.1, targets) + 0.01 * node_mass.sum()).backward()
+        optimizer.step()
+        schedule.step()
+    (ours,) = trained(inputs, targets, torch.ones(60).double(), [4], schedule="cosine")
+    for name, theta in network.parameters_of(0).items():
+        torch.testing.assert_close(ours[name], theta, rtol=1e-8, atol=1e-9)
+
+
+def test_the_schedule_runs_over_all_steps_of_all_epochs(rows):
+    """In batches, too, the last step is the smallest: what is left of the rate is spread over steps, not epochs."""
+    seen = []
+
+    class Watched(Adam):
+        def step(self, gradients):
+            seen.append(self.learning_rate)
+            super().step(gradients)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("choqolate.network.training.Adam", Watched)
+        trained(*rows, torch.ones(60).double(), [0], schedule="cosine", epochs=3, batch_size=25)
+    assert len(seen) == 9
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] == 0.1
+    assert seen[-1] == pytest.approx(0.1 * (1 + math.cos(math.pi * 8 / 9)) / 2)
+
+
+def test_a_run_with_weights_of_its_own_trains_on_its_rows_alone(rows):
+    """Rows of weight zero are as if they were not there, and the other runs do not notice."""
+    inputs, targets = rows
+    folds = torch.arange(60) % 3
+    weights = torch.stack([(folds != fold).double() for fold in range(3)])
+    together = trained(inputs, targets, weights / weights.mean(1, keepdim=True), [0, 1, 2])
+    for fold, ours in enumerate(together):
+        kept = folds != fold
+        (alone,) = trained(inputs[kept], targets[kept], torch.ones(40).double(), [fold])
+        for name, theta in alone.items():
+            torch.testing.assert_close(ours[name], theta, rtol=1e-8, atol=1e-9)

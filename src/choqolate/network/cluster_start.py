@@ -13,7 +13,7 @@ from choqolate import metrics
 from choqolate.integral import ChoquetLayer
 
 STARTS = ("random", "clusters")
-HEAD_START = 0.5  # share of a node's initial weight that lies inside its cluster
+HEAD_START = 0.8  # share of a node's initial weight that lies inside its cluster
 MOST_LEAVES = 2_000  # inputs that are clustered pair by pair; more are first gathered around so many centers
 _MOST_ROWS = 5_000  # rows that correlations are computed on
 
@@ -26,7 +26,7 @@ class ClusterStart:
 
     .. math:: \beta = \log \frac{(T - t)\, s}{t\, (1 - s)}
 
-    where t of the T terms lie inside, so that these begin with the share :math:`s = 1/2` of the node's weight, whatever
+    where t of the T terms lie inside, so that these begin with the share :math:`s = 0.8` of the node's weight, whatever
     the size of the cluster. Where they have more anyway, nothing is raised. No labels are needed.
 
     Attributes:
