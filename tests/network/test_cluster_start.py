@@ -105,14 +105,11 @@ def test_very_many_inputs_are_gathered_first(monkeypatch):
 
 
 @pytest.mark.parametrize("interactions", ["pairwise", "factored", "none"])
-@pytest.mark.parametrize("bipolar", [False, True])
-def test_nodes_recur_more_than_from_a_random_start(interactions, bipolar):
+def test_nodes_recur_more_than_from_a_random_start(interactions):
     inputs, family = planted([4, 4, 4, 4], n_rows=400, noise=0.6)
     y = (inputs[:, family == 0].mean(1) + inputs[:, family == 1].mean(1) > 1.3).astype(int)
     y += 2 * (inputs[:, family == 2].mean(1) > 0.8)
-    options = dict(
-        n_nodes=4, interactions=interactions, bipolar=bipolar, schedule="cosine", epochs=60, temperature=0.05
-    )
+    options = dict(n_nodes=4, interactions=interactions, schedule="cosine", epochs=60, temperature=0.05)
     match = {
         init: cq.node_stability(cq.fit_runs(inputs, y, range(4), init=init, **options)).match
         for init in ("random", "clusters")
