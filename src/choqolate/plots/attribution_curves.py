@@ -39,6 +39,9 @@ def training_dynamics(
 ) -> Axes:
     """Draw the Shapley values of some concepts in one node over the epochs of training.
 
+    With ``bipolar``, presence and absence of a concept are added; it is called "not sea" where absence has the greater
+    part at the end.
+
     Args:
         explanation: of a model trained with ``track=True``.
         node: which node.
@@ -60,7 +63,7 @@ def training_dynamics(
     """
     history = _history(explanation, node)
     chosen = _default(history) if concepts is None else find_concepts(concepts, explanation.concepts)
-    names = [style.label(explanation.concepts[j]) for j in chosen]
+    names = [style.label(explanation.names_in(node)[j]) for j in chosen]
     epochs = np.arange(len(history)) + 1
     if ax is None:
         ax = style.new_axes(6.4, max(3.6, 0.9 + len(names) * _FONT * LINE / style.POINTS))

@@ -154,7 +154,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
     sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects and suspects["helpful"] else [])[:1]]
-    half = [_needed(values.reshape(-1, len(model.concepts_)).sum(0)) for values in np.abs(model.node_attributions_)]
+    half = [_needed(values) for values in np.abs(model.concept_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
     what = "class" if model.one_layer_ else "node"
@@ -207,14 +207,15 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
 
 def _nodes(view: View) -> list[dict[str, Any]]:
     """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
-    explanation, (names, _) = view.explanation, view.marked
+    explanation, (concepts, _) = view.explanation, view.marked
     coherence = [math.nan] * len(explanation.nodes)
-    if view.redundancy is not None and not view.model.bipolar:
+    if view.redundancy is not None:
         coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
     cards, gini = [], explanation.gini
-    marked = np.isin(explanation.concepts, list(names))
+    marked = np.isin(explanation.concepts, list(concepts))
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
         words, pairs = explanation.leading(node, MOST_WORDS), explanation.interactions[node]
+        names = explanation.names_of(concepts, node)
         cards.append(
             {
                 "name": name,
