@@ -22,6 +22,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
+from choqolate.explain.node_stability import NodeStability
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
@@ -39,6 +40,7 @@ WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
+MOST_DOTS = 10  # other runs that have a dot each
 
 
 def write_report(
@@ -109,6 +111,8 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         metrics=_metrics(results),
         nodes=_nodes(view),
         one_layer=model.one_layer_,
+        stability=view.explanation.stability,
+        absences=view.explanation.absence is not None,
         duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates][:10],
         n_duplicates=len(view.explanation.duplicates),
         n_nodes=len(view.explanation.nodes),
@@ -228,9 +232,17 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "coherence": coherence[node],
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
                 "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
+                "recurs": None if explanation.stability is None else _recurrence(explanation.stability, node),
             }
         )
     return cards
+
+
+def _recurrence(stability: NodeStability, node: int) -> dict[str, Any]:
+    """In how many of the other runs a node recurs, and whether that is stable; dots if they can be counted."""
+    count, of = int(stability.counts[0, node]), stability.n_others
+    dots = "●" * count + "○" * (of - count) if of <= MOST_DOTS else ""
+    return {"count": count, "of": of, "stable": bool(stability.stable[0, node]), "dots": dots}
 
 
 def _flows(view: View) -> dict[str, Any] | None:
