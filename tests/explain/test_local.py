@@ -223,6 +223,7 @@ def test_a_concept_has_one_line_whether_present_or_absent(trained, birds, by_row
     clf = trained["bipolar"]
     why = clf.explain(X[:5], baseline="mean")
     assert why.concepts == tuple(clf.input_names_)
+    assert "6 concepts" in repr(why)
     found = by_rows(why)
     assert found.names == tuple(CONCEPTS)
     assert {share.name for share in found.leading(0, 100)} == set(CONCEPTS)

@@ -148,7 +148,8 @@ class LocalExplanation:
         return len(self.node_values)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.concepts)} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
+        n_concepts = len(self.concepts) // (2 if self.bipolar else 1)
+        sizes = f"{n_concepts} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
         inputs = f"{len(self)} input{'s' * (len(self) != 1)}"
         said = f", predicted {self.predicted[0]!r}" if len(self) == 1 else ""
         return f"LocalExplanation({inputs}{said}; {sizes}; baseline {self.baseline})"

@@ -125,7 +125,7 @@ def _name_lines(ax: Axes, names: list[str], ends: np.ndarray, epochs: int) -> No
     fits = max(int(height / (size * LINE)), 1)
     named = sorted(np.argsort(-np.abs(ends), kind="stable")[:fits].tolist())
     room = min(max(drawn_width(names[k], size) for k in named) + lead + 2, _WIDEST * width)
-    names = [shortened(name, room - lead - 2, size) for name in names]
+    names = [shortened(name, room - lead - 1, size) for name in names]  # one of the two points is for rounding
     first, last = (1, epochs) if epochs > 1 else (0.5, 1.5)
     per_point = (last - first) / (width - room)
     ax.set_xlim(first, last + room * per_point)
