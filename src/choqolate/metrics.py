@@ -67,8 +67,8 @@ def node_coherence(W: ArrayLike, correlation: ArrayLike) -> Floats:
 
     Args:
         W: Attributions, shape (N, M), giving shape (N,); or one node, shape (M,), giving a scalar. Signs are ignored.
-        correlation: R, the correlation matrix of the concept scores, shape (M, M): see :func:`concept_correlation`. For
-            attributions of presence and absence, shape (N, 2M), that of ``np.hstack([scores, -scores])``.
+        correlation: R, the correlation matrix of the concept scores, shape (M, M): see :func:`concept_correlation`.
+            Attributions of presence and absence, shape (N, 2M), are added first, see :func:`per_concept`.
     Raises:
         ChoqolateError: If shapes do not match, ``W`` is not finite, or ``correlation`` has entries outside [-1, 1].
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -203,6 +204,11 @@ def test_bipolar_sees_absence_and_thresholds():
     assert blind.score(X, y) < 0.65
     assert seeing.score(X, y) > 0.9
     assert seeing.input_names_ == ["x0", "x1", "not x0", "not x1"]
+    inputs = seeing.node_attributions_
+    np.testing.assert_allclose(seeing.concept_attributions_, inputs[:, [0, 1]] + inputs[:, [2, 3]], rtol=1e-14)
+    np.testing.assert_array_equal(blind.concept_attributions_, blind.node_attributions_)
+    with pytest.raises(NotFittedError):
+        cq.ChoqolateClassifier(bipolar=True).concept_attributions_  # noqa: B018
 
 
 def test_names_come_from_the_columns_and_the_order_of_columns_is_checked(birds):

@@ -211,6 +211,24 @@ def test_concepts_of_a_node_have_their_shapley_values(trained, birds, form, edit
         if clf.bipolar:
             found = found[:, :n_concepts] + found[:, n_concepts:]
         np.testing.assert_allclose(found, expected, **close)
+        for node in range(len(expected)):
+            np.testing.assert_allclose(why.for_node(node).values[row], expected[node], **close)
+
+
+@pytest.mark.parametrize(
+    "by_rows", [lambda why: why.for_class(), lambda why: why.contrast(), lambda why: why.for_node(1)]
+)
+def test_a_concept_has_one_line_whether_present_or_absent(trained, birds, by_rows):
+    X, _, _ = birds
+    clf = trained["bipolar"]
+    why = clf.explain(X[:5], baseline="mean")
+    assert why.concepts == tuple(clf.input_names_)
+    assert "6 concepts" in repr(why)
+    found = by_rows(why)
+    assert found.names == tuple(CONCEPTS)
+    assert {share.name for share in found.leading(0, 100)} == set(CONCEPTS)
+    np.testing.assert_allclose(found.levels, clf.scale(X[:5]), **close)
+    np.testing.assert_allclose(found.values.sum(1), found.end - found.start, **close)
 
 
 @pytest.mark.parametrize("baseline", BASELINES)

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import choqolate as cq
 from choqolate.baselines.linear import LinearBottleneck
 from choqolate.explain import Interaction, explain_model, name_nodes
+from choqolate.explain.node_stability import NodeStability
 from choqolate.integral.layer import raw_shapes
 from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, bird_scores
@@ -328,18 +329,73 @@ def test_free_weights_interact_by_size(birds):
 # ---------------------------------------------------------------- bipolar, spurious, duplicates
 
 
-def test_absences_are_inputs_with_names_of_their_own(birds):
+@pytest.fixture(scope="module")
+def bipolar(birds):
     X, y, _ = birds
-    clf = cq.ChoqolateClassifier(n_nodes=3, bipolar=True, epochs=15).fit(X, y)
-    whole = explain_model(clf, most=1000, spurious=["sea", "crest"])
-    assert whole.concepts == (*CONCEPTS, *(f"not {name}" for name in CONCEPTS))
-    assert whole.node_attributions.shape == (3, 12)
-    assert whole.spurious == ("crest", "sea", "not crest", "not sea")
+    return cq.ChoqolateClassifier(n_nodes=3, bipolar=True, epochs=15, track=True).fit(X, y)
+
+
+def test_concepts_have_one_attribution_and_inputs_interact(bipolar):
+    whole = explain_model(bipolar, most=1000, spurious=["sea", "crest"])
+    inputs = bipolar.node_attributions_
+    assert inputs.shape == (3, 12)
+    assert whole.concepts == tuple(CONCEPTS)
+    assert whole.spurious == ("crest", "sea")
+    np.testing.assert_allclose(whole.node_attributions, inputs[:, :6] + inputs[:, 6:], rtol=1e-12)
+    np.testing.assert_allclose(whole.absence, inputs[:, 6:] / (inputs[:, :6] + inputs[:, 6:]), rtol=1e-12)
+    np.testing.assert_allclose(whole.concept_to_class.sum(1), 1, rtol=1e-12)
+    epochs = bipolar.history_["node_attributions"]
+    assert epochs.shape == (15, 3, 12)
+    np.testing.assert_allclose(whole.history, epochs[:, :, :6] + epochs[:, :, 6:], rtol=1e-6)
+    for node in range(3):
+        apart = whole.input_attributions(node)
+        assert list(apart) == bipolar.input_names_
+        np.testing.assert_allclose(list(apart.values()), inputs[node], rtol=1e-12)
     assert {p.second for p in whole.interactions[0]} >= {"not sea", "not crest"}
     assert len(whole.interactions[0]) == 66
-    edited = explain_model(clf.remove_concepts("sea", mode="impute"), most=1000)
+    edited = explain_model(bipolar.remove_concepts("sea", mode="impute"), most=1000)
     seen = {name for node in edited.interactions for pair in node for name in (pair.first, pair.second)}
-    assert seen == set(whole.concepts) - {"sea", "not sea"}
+    assert seen == set(bipolar.input_names_) - {"sea", "not sea"}
+    assert (edited.absence[:, CONCEPTS.index("sea")] == 0).all()  # nothing is left to have a share of
+
+
+def bipolar_means(clf, shares):
+    """The model with nodes that are weighted means, of the given shares of six concepts and of their absences."""
+    w = torch.full((3, 12, 12), 1e-15).double()
+    w[:, range(12), range(12)] = torch.tensor(shares).double().clamp(min=1e-15)
+    return with_parameters(clf, theta=w.log())
+
+
+def test_names_lists_and_gini_are_per_concept(bipolar):
+    """By hand: of sea, 0.1 is presence and 0.5 absence; of forest, 0.3 and 0.1."""
+    sea, forest = [0.0, 0.0, 0.0, 0.0, 0.1, 0.3, 0.0, 0.0, 0.0, 0.0, 0.5, 0.1], np.zeros(12)
+    forest[5] = 1.0
+    model = bipolar_means(bipolar, [sea, sea[6:] + sea[:6], forest.tolist()])
+    whole = explain_model(model, spurious="sea")
+    assert whole.leading(0, 2) == [("not sea", pytest.approx(0.6)), ("forest", pytest.approx(0.4))]
+    assert whole.leading(1, 2) == [("sea", pytest.approx(0.6)), ("not forest", pytest.approx(0.4))]
+    assert whole.leading(2, 1) == [("forest", pytest.approx(1.0))]
+    assert whole.nodes == model.node_names_ == ("not sea, forest", "sea, not forest", "forest")
+    assert [whole.names_of(["sea"], node) for node in range(3)] == [{"not sea"}, {"sea"}, {"sea"}]
+    # sizes 0, 0, 0, 0, 0.4, 0.6 of six concepts: (2i - 7) is 3 for the fifth and 5 for the sixth
+    np.testing.assert_allclose(whole.gini, [(3 * 0.4 + 5 * 0.6) / 6] * 2 + [5 / 6], atol=1e-9)
+
+
+def test_opposite_nodes_are_not_near_duplicates(bipolar):
+    present, absent = [0.0] * 4 + [1.0] + [0.0] * 7, [0.0] * 10 + [1.0, 0.0]
+    whole = explain_model(bipolar_means(bipolar, [present, absent, present]))
+    np.testing.assert_allclose(whole.node_attributions[0], whole.node_attributions[1], atol=1e-9)
+    assert [(pair.first, pair.second) for pair in whole.duplicates] == [(0, 2)]
+
+
+def test_stability_goes_with_the_nodes_it_was_measured_for(clf):
+    assert explain_model(clf).stability is None
+    marked = copy.copy(clf)
+    marked.stability_ = NodeStability(np.array([[1.0, 0.5, 0.0, 1.0]]), np.full((1, 4), 0.9), 3)
+    assert explain_model(marked).stability is marked.stability_
+    marked.stability_ = NodeStability(np.ones((2, 5)), np.ones((2, 5)))
+    with pytest.raises(cq.ChoqolateError, match="Expected stability_ to be of 4 nodes but got 5"):
+        explain_model(marked)
 
 
 def test_spurious_concepts_are_marked_in_the_order_of_the_model(clf):

@@ -201,3 +201,15 @@ def test_the_same_history_gives_the_same_image():
         return np.asarray(figure.canvas.buffer_rgba()).copy()
 
     np.testing.assert_array_equal(drawn(), drawn())
+
+
+def test_presence_and_absence_of_a_concept_are_one_line():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = ChoqolateClassifier(n_nodes=3, epochs=10, track=True, bipolar=True).fit(X, y)
+    ax = training_dynamics(explain_model(model), 1, list(X.columns[:3]))
+    kept = model.history_["node_attributions"][:, 1]
+    for j, line in enumerate(ax.lines):
+        np.testing.assert_allclose(line.get_ydata(), kept[:, j] + kept[:, 13 + j], rtol=1e-5)
+    absent = kept[-1, 13:16] > kept[-1, :3]
+    names = {f"not {name}" if more else name for name, more in zip(X.columns, absent, strict=False)}
+    assert {text.get_text() for text in ax.texts} == names

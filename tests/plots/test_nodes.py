@@ -436,4 +436,6 @@ def test_a_trained_model_is_drawn(bipolar):
     )
     for draw in DRAW.values():
         assert_readable(draw(model))
-    assert any(name.startswith("not ") for name in bar_names(attribution_bars(model, 0))) == bipolar
+    names = bar_names(attribution_bars(model, 0))
+    assert any(name.startswith("not ") for name in names) == bipolar
+    assert sorted(name.removeprefix("not ") for name in names) == sorted(model.concepts)

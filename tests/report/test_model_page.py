@@ -18,6 +18,7 @@ from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_training import fit_scores
+from choqolate.explain.node_stability import NodeStability
 from choqolate.report.image_cards import choose, image_card, set_scale, steps
 from choqolate.report.model_origin import commands, words
 from choqolate.report.model_page import write_report
@@ -212,6 +213,66 @@ def test_one_layer_bipolar_and_factored_models_have_a_page(table, tmp_path):
         page = page_of(tmp_path, trained, table)
         assert len(page.words) == len(trained.node_attributions_)
         assert ("flows" in page.ids) == (trained.n_nodes is not None)
+
+
+def test_a_bipolar_model_has_one_word_and_one_line_per_concept(table, tmp_path):
+    trained = small_model(table, bipolar=True)
+    html = write_report(trained, table, tmp_path / "report.html").read_text()
+    page = Page(html)
+    assert "Presence and absence of a concept are added" in page.text
+    for cloud in page.words:
+        assert sorted(name.removeprefix("not ") for name, _ in cloud) == sorted(table.concepts)
+    assert any(name.startswith("not ") for cloud in page.words for name, _ in cloud)
+    falls = [
+        re.findall(r'<li><span class="who"><span class="name[^"]*">(.*?)</span>', fall)
+        for fall in re.findall(r"by concepts</h4>(.*?)</ol>", html, re.DOTALL)
+    ]
+    assert falls
+    for names in falls:
+        assert len(names) == len(set(names))
+        assert set(names) <= set(table.concepts)
+    halves = trained.node_attributions_.reshape(4, 2, 6).sum(1)
+    correlation = np.corrcoef(table.part("train").scores.T)
+    for values, (gini, coherence) in zip(
+        halves,
+        re.findall(r"Gini <span class=\"value\">(.*?)</span>, coherence <span class=\"value\">(.*?)</span>", html),
+        strict=True,
+    ):
+        pairs = np.outer(values, values) * ~np.eye(6, dtype=bool)
+        differences = np.abs(values[:, None] - values).sum() / (2 * 6 * values.sum())
+        assert float(gini) == pytest.approx(differences, abs=6e-4)
+        assert float(coherence.replace("−", "-")) == pytest.approx((pairs * correlation).sum() / pairs.sum(), abs=6e-4)
+
+
+def test_clouds_say_whether_their_node_recurs(table, model, tmp_path):
+    assert "recurs" not in page_of(tmp_path, model, table).text
+    marked = copy.copy(model)
+    marked.stability_ = NodeStability(np.array([[1.0, 0.8, 0.6, 0.0]]), np.full((1, 4), 0.9), 6)
+    html = write_report(marked, table, tmp_path / "report.html").read_text()
+    said = [Page(one).text for one in re.findall(r'<p class="recurs.*?</p>', html)]
+    assert said == [
+        "●●●●● stable : recurs in 5 of 5 other runs",
+        "●●●●○ stable : recurs in 4 of 5 other runs",
+        "●●●○○ unstable : recurs in 3 of 5 other runs",
+        "○○○○○ unstable : recurs in 0 of 5 other runs",
+    ]
+    assert html.count('class="recurs unstable"') == 2
+    assert html.count("stable if it recurs in at least 80 % of them") == 1
+    assert "as trained, before the edits" not in html
+    edited = page_of(tmp_path, marked.remove_concepts("sea"), table)
+    assert "The marks are about the nodes as trained, before the edits." in edited.text
+    assert "unstable : recurs in 3 of 5 other runs" in edited.text
+
+
+def test_many_runs_are_not_counted_in_dots_and_one_layer_has_no_marks(table, tmp_path):
+    marked = small_model(table, epochs=2)
+    marked.stability_ = NodeStability(np.full((1, 4), 0.5), np.full((1, 4), 0.9), 21)
+    page = page_of(tmp_path, marked, table)
+    assert "unstable : recurs in 10 of 20 other runs" in page.text
+    assert "●" not in page.text
+    direct = small_model(table, epochs=2, n_nodes=None)
+    direct.stability_ = NodeStability(np.ones((1, 2)), np.ones((1, 2)), 5)
+    assert "recurs" not in page_of(tmp_path, direct, table).text
 
 
 def test_labels_that_are_numbers_are_matched_with_the_text_of_a_table(table, tmp_path):

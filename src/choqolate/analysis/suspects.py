@@ -142,7 +142,7 @@ class _Trial:
         self.groups = rows.groups
         self.accuracy, self.worst, size = self._measure(model)
         self.needed = math.inf if self.groups is None else max(HELPS, IMAGES / size)
-        shares = (model.class_attributions_.mean(0) @ model.node_attributions_).reshape(-1, len(model.concepts_)).sum(0)
+        shares = model.class_attributions_.mean(0) @ model.concept_attributions_
         self.shares = dict(zip(model.concepts_, (shares / (shares.sum() or 1.0)).tolist(), strict=True))
 
     def share(self, concepts: Sequence[str]) -> float:

@@ -15,7 +15,7 @@ from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.explain import leading
+from choqolate.explain import ModelExplanation, explain_model, leading
 from choqolate.network.removal_report import Removal, factor_text
 
 TOP = 4  # leading concepts of a node
@@ -111,26 +111,42 @@ def _show_mistakes(console: Console, result: Evaluation, most: int = 5) -> None:
 
 def show_nodes(console: Console, model: ChoqolateClassifier) -> None:
     """What each node reads, and what it counts for."""
-    classes = [cut(name) for name in model.classes_.tolist()]
-    names, concepts = model.input_names_, "leading concepts (Shapley value)"
-    if model.one_layer_:
+    classes, explanation = [cut(name) for name in model.classes_.tolist()], explain_model(model, most=0)
+    concepts, recurs = "leading concepts (Shapley value)", _recurrence(explanation)
+    last = ["recurs"] if recurs else []
+    taken = max(map(cell_len, (*last, *recurs)), default=-_GAP) + _GAP
+
+    def leading_of(node: int, room: int) -> Text:
+        return _leading(explanation.names_in(node), explanation.node_attributions[node], room)
+
+    if explanation.one_layer:
         table = plain_table("class", concepts, left=2)
         room = console.width - _GAP - max(map(cell_len, classes))
-        for name, shares in zip(classes, model.node_attributions_, strict=True):
-            table.add_row(Text(name), _leading(names, shares, room))
+        for node, name in enumerate(classes):
+            table.add_row(Text(name), leading_of(node, room))
     elif len(classes) <= CLASS_COLUMNS and sum(map(cell_len, classes)) <= console.width // 3:
-        table = plain_table("node", concepts, *classes, left=2)
-        room = console.width - 4 - _GAP - sum(max(cell_len(name), len("0.000")) + _GAP for name in classes)
-        for node, shares in enumerate(model.node_attributions_):
-            counts = (f"{share:.3f}" for share in model.class_attributions_[:, node])
-            table.add_row(str(node), _leading(names, shares, room), *counts)
+        table = plain_table("node", concepts, *classes, *last, left=2)
+        room = console.width - 4 - _GAP - sum(max(cell_len(name), len("0.000")) + _GAP for name in classes) - taken
+        for node, shares in enumerate(explanation.class_attributions.T):
+            counts = (f"{share:.3f}" for share in shares)
+            table.add_row(str(node), leading_of(node, room), *counts, *recurs[node : node + 1])
     else:
-        table = plain_table("node", concepts, "counts most for", left=3)
-        room = (console.width - 4 - 2 * _GAP) // 2
-        for node, shares in enumerate(model.node_attributions_):
-            most_for = _leading(classes, model.class_attributions_[:, node], room, most=3)
-            table.add_row(str(node), _leading(names, shares, room), most_for)
+        table = plain_table("node", concepts, "counts most for", *last, left=3)
+        room = (console.width - 4 - 2 * _GAP - taken) // 2
+        for node, shares in enumerate(explanation.class_attributions.T):
+            most_for = _leading(classes, shares, room, most=3)
+            table.add_row(str(node), leading_of(node, room), most_for, *recurs[node : node + 1])
     console.print("", table)
+    if recurs:
+        edited = ", as it was before the edits" if model.network_.is_edited else ""
+        said = f"recurs: number of runs with other seeds that have the same node{edited}"
+        console.print(Text(said, style="dim"))
+
+
+def _recurrence(explanation: ModelExplanation) -> list[str]:
+    """In how many other runs each node recurs; nothing if it was not measured."""
+    found = explanation.stability
+    return [] if found is None else [f"{count} of {found.n_others}" for count in found.counts[0].tolist()]
 
 
 def show_export(console: Console, model: ChoqolateClassifier, file: Path) -> None:

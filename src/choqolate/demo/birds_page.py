@@ -13,13 +13,12 @@ import torch
 import choqolate
 from choqolate._util.files import write_bytes
 from choqolate._util.numbers import Spread, decimal
-from choqolate.data.rows import class_index
 from choqolate.data.splits import SPLITS
 from choqolate.datasets.birds import GROUPS, N_IMAGES
 from choqolate.demo.birds import FEW, N_RUNS, BirdsDemo, Choice
 from choqolate.demo.contact_sheet import contact_sheet
 from choqolate.demo.outcome import Outcome
-from choqolate.explain import leading
+from choqolate.explain import explain_model
 from choqolate.report import data_uri, mean_std, render, share
 
 if TYPE_CHECKING:
@@ -205,20 +204,23 @@ def _changes(before: Outcome, after: Outcome) -> list[float]:
 
 def _nodes(model: ChoqolateClassifier, spurious: Sequence[str]) -> list[dict[str, Any]]:
     """What each node reads and counts for; bars are relative to the largest value of all."""
-    marked = np.isin([model.concepts_[j % len(model.concepts_)] for j in range(len(model.input_names_))], spurious)
-    marked_names = set(np.array(model.input_names_)[marked].tolist())
-    largest = float(model.node_attributions_.max())
+    explanation = explain_model(model, spurious=spurious, most=0)
+    marked = np.isin(explanation.concepts, explanation.spurious)
+    largest = float(explanation.node_attributions.max())
     nodes = []
-    for values, counts in zip(model.node_attributions_, model.class_attributions_.T, strict=True):
+    for node, values in enumerate(explanation.node_attributions):
+        marked_names = explanation.names_of(explanation.spurious, node)
         readings = [
             {"name": name, "value": value, "width": 100 * value / largest, "spurious": name in marked_names}
-            for name, value in leading(model.input_names_, values, TOP)
+            for name, value in explanation.leading(node, TOP)
         ]
         nodes.append(
             {
                 "readings": readings,
                 "spurious": float(values[marked].sum()),
-                "classes": list(zip(class_index(model.classes_), counts.tolist(), strict=True)),
+                "classes": list(
+                    zip(explanation.classes, explanation.class_attributions[:, node].tolist(), strict=True)
+                ),
             }
         )
     return nodes

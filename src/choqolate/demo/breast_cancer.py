@@ -56,7 +56,7 @@ def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = Tru
     runs = fit_runs(X_train, y_train, seeds=range(n_runs), verbose=verbose)
     correlation = metrics.concept_correlation(X_test.to_numpy())
     model = runs[0]
-    removed = model.concepts_[int(model.node_attributions_.sum(0).argmax())]
+    removed = model.concepts_[int(model.concept_attributions_.sum(0).argmax())]
     after = {}
     for mode in MODES:
         plain = model.remove_concepts(removed, mode=mode)
@@ -66,8 +66,8 @@ def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = Tru
     return BreastCancerDemo(
         runs=n_runs,
         accuracy=Spread.over([run.score(X_test, y_test) for run in runs]),
-        gini=Spread.over([_mean(metrics.attribution_gini(run.node_attributions_)) for run in runs]),
-        coherence=Spread.over([_mean(metrics.node_coherence(run.node_attributions_, correlation)) for run in runs]),
+        gini=Spread.over([_mean(metrics.attribution_gini(run.concept_attributions_)) for run in runs]),
+        coherence=Spread.over([_mean(metrics.node_coherence(run.concept_attributions_, correlation)) for run in runs]),
         model=model,
         removed=removed,
         before=model.score(X_test, y_test),

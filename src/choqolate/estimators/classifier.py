@@ -65,6 +65,7 @@ class ChoqolateClassifier(ChoquetEstimator):
         concepts_: names of the M concepts; of the columns if ``X`` had some, else x0, x1, ...
         input_names_: names of the first layer's inputs: the concepts, with ``bipolar`` their absences too.
         node_attributions_: Shapley values ``(N, M)`` (``(N, 2M)`` with ``bipolar``); rows sum to one.
+        concept_attributions_: Shapley values per concept ``(N, M)``: with ``bipolar``, presence and absence added.
         class_attributions_: Shapley values of the nodes in each class ``(C, N)``.
         network_: the fitted network with its edits, see :class:`~choqolate.network.fitted.FittedNetwork`.
         search_: what was tried if anything was ``"auto"``, and why the choice was made, a

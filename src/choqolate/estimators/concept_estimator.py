@@ -12,13 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from choqolate import metrics
 from choqolate._util.checks import check_columns, check_finite, check_number, check_ranges, check_seed, find_named
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_inputs import inputs
-from choqolate.explain.node_names import name_nodes
+from choqolate.explain.node_names import absence_shares, name_nodes
 from choqolate.network.scaling import MinMax
 
 
@@ -28,6 +29,7 @@ class ConceptEstimator:
     Attributes:
         concepts_: names of the M concepts; of the columns if ``X`` had some, else x0, x1, ...
         classes_: the class labels ``(C,)``.
+        concept_attributions_: attributions of the nodes per concept ``(N, M)``.
         scaling_: range of the training scores.
         provenance_: where the training scores came from; nothing is known of it after ``fit`` alone.
     """
@@ -102,6 +104,16 @@ class ConceptEstimator:
         return list(self.concepts_)
 
     @property
+    def concept_attributions_(self) -> np.ndarray:
+        """Attributions of the nodes per concept ``(N, M)``: of a ``bipolar`` model presence and absence, added.
+
+        Without ``bipolar`` these are the ``node_attributions_``. Choquet integrals here have no interactions beyond
+        pairs, so that the sum is exactly the Shapley value of the concept with its absence as one player.
+        """
+        check_is_fitted(self)
+        return metrics.per_concept(self.node_attributions_, len(self.concepts_))
+
+    @property
     def one_layer_(self) -> bool:
         """Whether concepts are connected to classes directly; the nodes are the classes then."""
         return self.n_nodes is None
@@ -112,7 +124,8 @@ class ConceptEstimator:
         check_is_fitted(self)
         if self.one_layer_:
             return tuple(class_index(self.classes_))
-        return name_nodes(self.node_attributions_, self.input_names_)
+        absence = absence_shares(self.node_attributions_, len(self.concepts_))
+        return name_nodes(self.concept_attributions_, self.concepts_, absence)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of ``transform``: node0, node1, ...; without nodes, the classes."""

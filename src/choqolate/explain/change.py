@@ -41,7 +41,7 @@ class ModelChange:
 
     @property
     def node_attributions(self) -> np.ndarray:
-        """Change of the nodes' Shapley values ``(N, M)``: below zero what was lost, above what took its place."""
+        """Change of the nodes' Shapley values ``(N, M)``, per concept: below zero what was lost, above what was won."""
         return self.after.node_attributions - self.before.node_attributions
 
     @property
@@ -51,14 +51,14 @@ class ModelChange:
         return shares
 
     def gains(self, node: int, most: int = 5) -> list[tuple[str, float]]:
-        """The concepts that a node now reads more, with the change of their Shapley values."""
-        change = self.node_attributions[node]
-        return [(self.before.concepts[j], float(change[j])) for j in np.argsort(-change)[:most] if change[j] > 0]
+        """The concepts that a node now reads more, named as it uses them now, with the change of Shapley values."""
+        change, names = self.node_attributions[node], self.after.names_in(node)
+        return [(names[j], float(change[j])) for j in np.argsort(-change)[:most] if change[j] > 0]
 
     def losses(self, node: int, most: int = 5) -> list[tuple[str, float]]:
-        """The concepts that a node now reads less, with the change of their Shapley values."""
-        change = self.node_attributions[node]
-        return [(self.before.concepts[j], float(change[j])) for j in np.argsort(change)[:most] if change[j] < 0]
+        """The concepts that a node now reads less, named as it used them, with the change of Shapley values."""
+        change, names = self.node_attributions[node], self.before.names_in(node)
+        return [(names[j], float(change[j])) for j in np.argsort(change)[:most] if change[j] < 0]
 
     def plot_words(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the word clouds of every node before and after, see :func:`choqolate.plots.word_clouds_change`."""

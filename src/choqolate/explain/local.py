@@ -110,6 +110,10 @@ class LocalExplanation:
     gives each concept its share of what the nodes contribute. It sums exactly to the change of the class score, but it
     is **not** the Shapley value of the composed function of two layers: it is called a chain, and nothing else.
 
+    With ``bipolar`` the arrays have presence and absence of a concept apart. :meth:`for_class`, :meth:`contrast` and
+    :meth:`for_node` add the two, one name per concept. The sum is exact as well: integrals without interactions beyond
+    pairs give a concept and its absence, taken as one player, the sum of their Shapley values.
+
     Attributes:
         concept_to_node: ``(n, N, M)``; over the concepts they sum to the node values minus ``node_baseline``.
         node_to_class: ``(n, C, N)``; over the nodes they sum to the class scores minus ``class_baseline``.
@@ -119,10 +123,11 @@ class LocalExplanation:
         node_baseline: ``(N,)``, the node values at the baseline.
         class_baseline: ``(C,)``, the class scores at the baseline.
         class_shift: ``(C,)``, what a recalibration adds to the class scores; zeros without one.
-        concepts: names of the M inputs of the first layer.
+        concepts: names of the M inputs of the first layer; with ``bipolar`` absences follow, "not <concept>".
         nodes: names of the N nodes, from their leading concepts.
         classes: names of the C classes.
         baseline: ``"zero"`` or ``"mean"``: what the images are compared with.
+        bipolar: whether the second half of the inputs are the absences of the first half.
     """
 
     concept_to_node: np.ndarray
@@ -137,12 +142,14 @@ class LocalExplanation:
     nodes: tuple[str, ...]
     classes: tuple[object, ...]
     baseline: str = "zero"
+    bipolar: bool = False
 
     def __len__(self) -> int:
         return len(self.node_values)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.concepts)} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
+        n_concepts = len(self.concepts) // (2 if self.bipolar else 1)
+        sizes = f"{n_concepts} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
         inputs = f"{len(self)} input{'s' * (len(self) != 1)}"
         said = f", predicted {self.predicted[0]!r}" if len(self) == 1 else ""
         return f"LocalExplanation({inputs}{said}; {sizes}; baseline {self.baseline})"
@@ -220,8 +227,7 @@ class LocalExplanation:
             raise ChoqolateError(f"expected a node from 0 to {len(self.nodes) - 1}, got {node}")
         start = np.full(len(self), self.node_baseline[node])
         subjects = (f"value of node {node} ({self.nodes[node]})",) * len(self)
-        values, end = self.concept_to_node[:, node], self.node_values[:, node]
-        return Attribution(values, start, end, self.inputs, self.concepts, subjects, self.baseline)
+        return self._by_concept(self.concept_to_node[:, node], start, self.node_values[:, node], subjects)
 
     def _attribution(
         self, of_nodes: np.ndarray, start: np.ndarray, end: np.ndarray, subjects: Sequence[str], by: str
@@ -230,7 +236,17 @@ class LocalExplanation:
         if by == "nodes":
             return Attribution(of_nodes, start, end, self.node_values, self.nodes, tuple(subjects), self.baseline)
         values = ((of_nodes * self._per_change)[:, None] @ self.concept_to_node)[:, 0]
-        return Attribution(values, start, end, self.inputs, self.concepts, tuple(subjects), self.baseline)
+        return self._by_concept(values, start, end, subjects)
+
+    def _by_concept(
+        self, values: np.ndarray, start: np.ndarray, end: np.ndarray, subjects: Sequence[str]
+    ) -> Attribution:
+        """Contributions of the inputs, where presence and absence of a concept are added."""
+        levels, names = self.inputs, self.concepts
+        if self.bipolar:
+            half = len(names) // 2
+            values, levels, names = values[:, :half] + values[:, half:], levels[:, :half], names[:half]
+        return Attribution(values, start, end, levels, names, tuple(subjects), self.baseline)
 
     def _indices(self, label: object, default: np.ndarray) -> np.ndarray:
         """Index of a class for every input; of the default ones without a label."""
@@ -275,4 +291,5 @@ def explain_rows(
         nodes=nodes,
         classes=tuple(network.classes.tolist()),
         baseline=baseline,
+        bipolar=network.architecture.bipolar,
     )

@@ -17,8 +17,8 @@ class ConceptModel(Protocol):
     """A fitted estimator over named concepts, a :class:`~choqolate.ChoqolateClassifier` or a baseline.
 
     ``node_attributions_`` has one row per node and one column per concept (of a ``bipolar`` model, as many again for
-    their absences), ``class_attributions_`` one row per class and one column per node. A model with
-    ``feature_names_in_`` is handed a DataFrame.
+    their absences; :func:`choqolate.metrics.per_concept` adds the two), ``class_attributions_`` one row per class and
+    one column per node. A model with ``feature_names_in_`` is handed a DataFrame.
     """
 
     classes_: Any  # np.ndarray; an attribute or a property, as are the others

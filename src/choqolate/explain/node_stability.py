@@ -15,6 +15,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
 RECURS = 0.8  # cosine of the attributions from which a node of another run is the same one
+STABLE = 0.8  # share of the other runs from which a node that recurs is called stable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,19 +28,37 @@ class NodeStability:
     Attributes:
         recurrence: share of the other runs in which each node of each run recurs ``(R, N)``.
         similarity: mean cosine of each node with its partners in the other runs ``(R, N)``.
+        n_runs: number of runs that were compared; by default R. It is larger than R for the nodes of one run only.
     """
 
     recurrence: np.ndarray
     similarity: np.ndarray
+    n_runs: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.n_runs:
+            object.__setattr__(self, "n_runs", len(self.recurrence))
+        if self.n_runs < 2:
+            raise ChoqolateError(f"Expected n_runs to be at least 2 but got {self.n_runs}. Count all runs compared.")
 
     def __repr__(self) -> str:
-        runs, nodes = self.recurrence.shape
-        return f"NodeStability({runs} runs, {nodes} nodes; match {self.match:.2f}, {self.share:.0%} recur)"
+        nodes = self.recurrence.shape[1]
+        return f"NodeStability({self.n_runs} runs, {nodes} nodes; match {self.match:.2f}, {self.share:.0%} recur)"
 
     @property
-    def n_runs(self) -> int:
-        """Number of runs that were compared."""
-        return len(self.recurrence)
+    def n_others(self) -> int:
+        """Number of other runs in which each node was looked for."""
+        return self.n_runs - 1
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of the other runs in which each node of each run recurs ``(R, N)``."""
+        return np.rint(self.recurrence * self.n_others).astype(int)
+
+    @property
+    def stable(self) -> np.ndarray:
+        """Whether each node of each run recurs in at least 80 % of the other runs ``(R, N)``."""
+        return self.recurrence >= STABLE - 1e-9  # shares are rounded
 
     @property
     def match(self) -> float:
@@ -49,20 +68,30 @@ class NodeStability:
     @property
     def share(self) -> float:
         """Share of all nodes that recur in at least 80 % of the other runs."""
-        return float((self.recurrence >= 0.8 - 1e-9).mean())
+        return float(self.stable.mean())
 
     def of_run(self, run: int) -> NodeStability:
-        """The same for the nodes of one run only."""
-        return NodeStability(self.recurrence[run : run + 1], self.similarity[run : run + 1])
+        """The same for the nodes of one run only, which were compared with all the others.
+
+        >>> found = NodeStability(np.array([[1.0, 0.5], [0.5, 0.5], [0.5, 1.0]]), np.full((3, 2), 0.9)).of_run(0)
+        >>> found.counts, found.n_others
+        (array([[2, 1]]), 2)
+        """
+        return NodeStability(self.recurrence[[run]], self.similarity[[run]], self.n_runs)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers such as JSON can hold."""
-        return {"recurrence": self.recurrence.tolist(), "similarity": self.similarity.tolist()}
+        return {
+            "recurrence": self.recurrence.tolist(),
+            "similarity": self.similarity.tolist(),
+            "n_runs": self.n_runs,
+        }
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> NodeStability:
         """Read what :meth:`as_dict` wrote."""
-        return cls(*(np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity")))
+        recurrence, similarity = (np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity"))
+        return cls(recurrence, similarity, int(said["n_runs"]))
 
 
 def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:

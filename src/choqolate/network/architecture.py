@@ -59,7 +59,7 @@ class Architecture:
 
     def input_names(self, concepts: Sequence[str]) -> tuple[str, ...]:
         """Names of the first layer's inputs: the concepts, with ``bipolar`` their absences too."""
-        return (*concepts, *(f"not {name}" for name in concepts)) if self.bipolar else tuple(concepts)
+        return (*concepts, *map(absence_name, concepts)) if self.bipolar else tuple(concepts)
 
     def shapes(self, n_concepts: int, n_classes: int) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the unconstrained parameters of both layers."""
@@ -70,3 +70,12 @@ class Architecture:
             second = raw_shapes(width, n_classes, self.class_kind, self.rank)
             shapes |= {f"classes.{name}": shape for name, shape in second.items()}
         return shapes
+
+
+def absence_name(concept: str) -> str:
+    """What the absence of a concept is called.
+
+    >>> absence_name("sea")
+    'not sea'
+    """
+    return f"not {concept}"

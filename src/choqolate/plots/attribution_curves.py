@@ -39,6 +39,9 @@ def training_dynamics(
 ) -> Axes:
     """Draw the Shapley values of some concepts in one node over the epochs of training.
 
+    With ``bipolar``, presence and absence of a concept are added; it is called "not sea" where absence has the greater
+    part at the end.
+
     Args:
         explanation: of a model trained with ``track=True``.
         node: which node.
@@ -60,7 +63,7 @@ def training_dynamics(
     """
     history = _history(explanation, node)
     chosen = _default(history) if concepts is None else find_concepts(concepts, explanation.concepts)
-    names = [style.label(explanation.concepts[j]) for j in chosen]
+    names = [style.label(explanation.names_in(node)[j]) for j in chosen]
     epochs = np.arange(len(history)) + 1
     if ax is None:
         ax = style.new_axes(6.4, max(3.6, 0.9 + len(names) * _FONT * LINE / style.POINTS))
@@ -122,7 +125,7 @@ def _name_lines(ax: Axes, names: list[str], ends: np.ndarray, epochs: int) -> No
     fits = max(int(height / (size * LINE)), 1)
     named = sorted(np.argsort(-np.abs(ends), kind="stable")[:fits].tolist())
     room = min(max(drawn_width(names[k], size) for k in named) + lead + 2, _WIDEST * width)
-    names = [shortened(name, room - lead - 2, size) for name in names]
+    names = [shortened(name, room - lead - 1, size) for name in names]  # one of the two points is for rounding
     first, last = (1, epochs) if epochs > 1 else (0.5, 1.5)
     per_point = (last - first) / (width - room)
     ax.set_xlim(first, last + room * per_point)

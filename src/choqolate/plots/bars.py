@@ -45,6 +45,7 @@ _HATCH = "////"
 def attribution_bars(explanation: ModelExplanation, node: int, ax: Axes | None = None, *, most: int = 15) -> Axes:
     """Draw the leading concepts of a node as bars, largest on top; spurious ones are hatched.
 
+    A concept has one bar; with ``bipolar`` it is called "not sea" where absence has the greater part of it.
     Weights of baselines go to both sides of zero; bars below zero are hollow. What is left is summed up in a grey bar,
     on either side, and so are bars of less than one per cent of the largest. Where it would dwarf the others it is torn
     off, and the number beside it says how long it is.
@@ -87,7 +88,7 @@ def attribution_bars(explanation: ModelExplanation, node: int, ax: Axes | None =
     ax.tick_params(axis="y", length=0, pad=_PAD)
     ax.tick_params(axis="x", labelsize=font(_NUMBERS), color=SOFT, labelcolor=SOFT)
     plain_frame(ax, ("bottom",))
-    bars = _bars(shown, rest, set(explanation.spurious))
+    bars = _bars(shown, rest, explanation.names_of(explanation.spurious, node))
     if any(bar.kind == "spurious" for bar in bars):
         _explain_hatches(ax)
     make_room(ax)

@@ -33,6 +33,7 @@ def word_cloud(
 ) -> Axes:
     """Draw what a node reads as a word cloud: the area of a word goes with its Shapley value.
 
+    A concept is one word; with ``bipolar`` it is "not sea" where absence has the greater part of its Shapley value.
     Of baselines the size of the weights counts, and words with a weight below zero begin with a minus sign. Words are
     left out as :func:`choqolate.plots.cloud_layout.place_words` says.
 
@@ -225,7 +226,7 @@ def _draw_cloud(ax: Axes, explanation: ModelExplanation, node: int, colour: str,
     placed = place_words(words, *room, largest=max(_TALLEST * room[1], 8.0), most=most)
     if not ranked:
         _write(ax, "nothing", width / 2, (height - key) / 2, font(9), SOFT)
-    spurious = set(explanation.spurious) if colour == "kind" else set()
+    spurious = explanation.names_of(explanation.spurious, node) if colour == "kind" else set()
     for word in placed:
         other = ranked[word.index][0] in spurious
         shade = ink(colour_of(node) if colour == "node" else (OTHER if other else MAIN))

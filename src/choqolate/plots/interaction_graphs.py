@@ -48,7 +48,8 @@ def interaction_graph(explanation: ModelExplanation, node: int, ax: Axes | None 
 
     The area of a circle goes with the Shapley value of the concept. The width of a line goes with the size of the
     interaction index, on the same scale for all nodes and models: from 0.2 on it grows no more, and pairs below 0.001
-    are not drawn. The strongest six lines have their index beside them.
+    are not drawn. The strongest six lines have their index beside them. With ``bipolar`` presence and absence of a
+    concept are two circles, as each interacts with other concepts in its own way.
 
     Args:
         explanation: of a whole model.
@@ -82,7 +83,7 @@ def interaction_graph(explanation: ModelExplanation, node: int, ax: Axes | None 
     if not pairs:
         say(ax, "no interactions worth drawing" if any(explanation.interactions) else "no interactions")
         return ax
-    sizes = {name: abs(value) for name, value in explanation.leading(node, len(explanation.concepts))}
+    sizes = {name: abs(value) for name, value in explanation.input_attributions(node).items()}
     spots = _draw_concepts(ax, (left, right), sizes, width, height - _KEY * scale())
     _draw_pairs(ax, pairs, spots)
     _explain_lines(ax, [kind for kind in _LINES if any(pair.kind == kind for pair in pairs)], width)

@@ -22,6 +22,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
+from choqolate.explain.node_stability import NodeStability
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
@@ -39,6 +40,7 @@ WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
+MOST_DOTS = 10  # other runs that have a dot each
 
 
 def write_report(
@@ -109,6 +111,8 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         metrics=_metrics(results),
         nodes=_nodes(view),
         one_layer=model.one_layer_,
+        stability=view.explanation.stability,
+        absences=view.explanation.absence is not None,
         duplicates=[(pair, [view.explanation.nodes[n] for n in pair[:2]]) for pair in view.explanation.duplicates][:10],
         n_duplicates=len(view.explanation.duplicates),
         n_nodes=len(view.explanation.nodes),
@@ -154,7 +158,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
     sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects and suspects["helpful"] else [])[:1]]
-    half = [_needed(values.reshape(-1, len(model.concepts_)).sum(0)) for values in np.abs(model.node_attributions_)]
+    half = [_needed(values) for values in np.abs(model.concept_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
     what = "class" if model.one_layer_ else "node"
@@ -207,14 +211,15 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
 
 def _nodes(view: View) -> list[dict[str, Any]]:
     """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
-    explanation, (names, _) = view.explanation, view.marked
+    explanation, (concepts, _) = view.explanation, view.marked
     coherence = [math.nan] * len(explanation.nodes)
-    if view.redundancy is not None and not view.model.bipolar:
+    if view.redundancy is not None:
         coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
     cards, gini = [], explanation.gini
-    marked = np.isin(explanation.concepts, list(names))
+    marked = np.isin(explanation.concepts, list(concepts))
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
         words, pairs = explanation.leading(node, MOST_WORDS), explanation.interactions[node]
+        names = explanation.names_of(concepts, node)
         cards.append(
             {
                 "name": name,
@@ -227,9 +232,17 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "coherence": coherence[node],
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
                 "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
+                "recurs": None if explanation.stability is None else _recurrence(explanation.stability, node),
             }
         )
     return cards
+
+
+def _recurrence(stability: NodeStability, node: int) -> dict[str, Any]:
+    """In how many of the other runs a node recurs, and whether that is stable; dots if they can be counted."""
+    count, of = int(stability.counts[0, node]), stability.n_others
+    dots = "●" * count + "○" * (of - count) if of <= MOST_DOTS else ""
+    return {"count": count, "of": of, "stable": bool(stability.stable[0, node]), "dots": dots}
 
 
 def _flows(view: View) -> dict[str, Any] | None:

@@ -120,15 +120,10 @@ class View:
 
     @cached_property
     def marked(self) -> tuple[set[str], str]:
-        """Names to underline, and what they are called: spurious if some are known to be, else suspects."""
+        """Concepts to underline, and what they are called: spurious if some are known to be, else suspects."""
         if self.explanation.spurious or self.suspects is None:
             return set(self.explanation.spurious), "spurious"
-        found = set(self.suspects.to_remove)
-        return {name for j, name in enumerate(self.explanation.concepts) if self._concept(j) in found}, "suspect"
-
-    def _concept(self, j: int) -> str:
-        """The concept that an input stands for: itself, or the one whose absence it is."""
-        return self.model.concepts_[j % len(self.model.concepts_)]
+        return set(self.suspects.to_remove), "suspect"
 
     @cached_property
     def suspects(self) -> Suspects | None:

@@ -82,7 +82,7 @@ def _draw_dynamics(model: ChoqolateClassifier, concepts: Sequence[str] | None) -
 
 def _leading_nodes(model: ChoqolateClassifier, concepts: Sequence[str] | None) -> list[int]:
     """The two nodes in which the tracked concepts, or any, are largest."""
-    shares = model.node_attributions_
+    shares = model.concept_attributions_
     if concepts is not None:
         shares = shares[:, [model.concepts_.index(name) for name in concepts]]
     return np.argsort(-shares.max(axis=1), kind="stable")[:2].tolist()
@@ -92,7 +92,9 @@ def _anchors(model: ChoqolateClassifier, source: Source) -> Table:
     """For every node: which concept took the lead first and when, and which leads at the end."""
     rows = []
     even = 2 / len(model.concepts_)
-    for node, shares in enumerate(np.moveaxis(model.history_["node_attributions"], 1, 0)):
+    history = explain_model(model, most=0).history
+    assert history is not None
+    for node, shares in enumerate(np.moveaxis(history, 1, 0)):
         leads = np.flatnonzero(shares.max(axis=1) >= even)
         texts = (DASH, DASH, DASH)
         if len(leads):

@@ -109,7 +109,8 @@ def least_accuracy(found: Iterable[float]) -> float:
 
 
 def _measure(setting: Mapping[str, Any], runs: Sequence[ConceptModel], rows: ConceptScores) -> Tried:
-    gini = [metrics.mean_over_nodes(metrics.attribution_gini(run.node_attributions_)).mean for run in runs]
+    shares = [metrics.per_concept(run.node_attributions_, len(run.concepts_)) for run in runs]
+    gini = [metrics.mean_over_nodes(metrics.attribution_gini(own)).mean for own in shares]
     return Tried(setting, mean_accuracy(runs, rows), float(np.nan_to_num(np.mean(gini))))
 
 
