@@ -137,7 +137,7 @@ def test_fit_eval_and_remove_take_the_scores(place):
     shutil.copy(folder / "scores.parquet", "scores.parquet")
     command = shlex.split(said.out.splitlines()[-1])
     assert command.pop(0) == "choqolate"
-    fitted = choqolate(*command, "--epochs", "5", "--nodes", "3")
+    fitted = choqolate(*command, "--paper", "--epochs", "5", "--nodes", "3")
     assert (fitted.code, fitted.err) == (0, "")
     assert "4 concepts, 3 nodes, 2 classes" in fitted.out
     assert re.search(r"\nrows +16 +8\n", fitted.out)
@@ -503,7 +503,7 @@ MISTAKES = [
     ("score photos --concepts words.txt -o folder.csv --backbone clip", "folder.csv is a folder"),
     (
         "score photos --concepts words.txt -o new.csv --backbone clip --heatmap empty",
-        "ends in .png, .svg or .pdf, got empty",
+        "ends in .png, .svg or .pdf, but got empty",
     ),
     ("score photos --concepts words.txt -o new.csv --backbone clip --heatmap folder.png", "folder.png is a folder"),
     ("score photos --concepts gone.txt -o new.csv --backbone clip", "gone.txt cannot be read: No such file"),

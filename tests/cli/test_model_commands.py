@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 
 import numpy as np
@@ -18,12 +19,16 @@ from rich.cells import cell_len
 import choqolate as cq
 from choqolate.cli import main
 from choqolate.cli.application import app
-from choqolate.cli.model_commands import Interactions, Mode, Split, fit
+from choqolate.cli.fit_command import ClassInteractions, Interactions, Schedule, Start, fit
+from choqolate.cli.model_commands import Mode, Split
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.integral.layer import INTERACTIONS
+from choqolate.network.architecture import CLASS_INTERACTIONS
+from choqolate.network.cluster_start import STARTS
 from choqolate.network.removal import MODES
-from choqolate.report.model_origin import FIT_OPTIONS
+from choqolate.network.training import SCHEDULES
+from choqolate.report.model_origin import FIT_OPTIONS, commands
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -49,7 +54,7 @@ def place(tmp_path_factory):
     (folder / "photos" / "gull.jpg").write_bytes(b"")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        done = run_here("fit", "birds.parquet", "-o", "model", "--nodes", "3", "--epochs", "5")
+        done = run_here("fit", "birds.parquet", "-o", "model", "--paper", "--nodes", "3", "--epochs", "5")
     assert (done.code, done.err) == (0, "")
     (folder / "said.txt").write_text(done.out)
     return folder
@@ -96,10 +101,15 @@ def test_fit_trains_saves_and_reports(place):
 def test_the_defaults_and_choices_are_those_of_the_library():
     defaults = {name: p.default for name, p in inspect.signature(fit).parameters.items()}
     ours = cq.ChoqolateClassifier().get_params()
-    renamed = {"nodes": "n_nodes", "seed": "random_state"}
-    for name in defaults.keys() - {"scores", "output", "leave_out"}:
-        assert defaults[name] == ours[renamed.get(name, name)], name
-    assert tuple(Interactions) == INTERACTIONS
+    searched = {"nodes", "temperature", "interactions"}
+    assert [defaults[name] for name in searched] == [None] * 3
+    own = {"scores", "output", "leave_out", "paper", "trade_off", "runs", "bipolar", "no_bipolar"}
+    for name in defaults.keys() - searched - own:
+        assert defaults[name] == ours[{"seed": "random_state"}.get(name, name)], name
+    assert set(Interactions) == {*INTERACTIONS, "auto"}
+    assert set(ClassInteractions) == set(CLASS_INTERACTIONS)
+    assert tuple(Start) == STARTS
+    assert tuple(Schedule) == SCHEDULES
     assert tuple(Mode) == MODES
     assert tuple(Split) == (*SPLITS, "all")
 
@@ -107,11 +117,19 @@ def test_the_defaults_and_choices_are_those_of_the_library():
 def test_commands_on_a_page_use_options_that_there_are():
     fit_command = typer.main.get_command(app).commands["fit"]
     options = {name: option for option in fit_command.params for name in option.opts}
-    parameters = cq.ChoqolateClassifier().get_params()
-    for name, option in FIT_OPTIONS.items():
-        assert options[option].default == parameters[name], name
-    others = {"--output", "-o", "--device", "--leave-out", "scores"}
-    assert set(FIT_OPTIONS.values()) == options.keys() - others
+    assert set(FIT_OPTIONS) <= set(cq.ChoqolateClassifier().get_params())
+    others = {
+        "--output",
+        "-o",
+        "--device",
+        "--leave-out",
+        "scores",
+        "--no-bipolar",
+        "--sparsity",
+        "--trade-off",
+        "--runs",
+    }
+    assert {*FIT_OPTIONS.values(), "--paper"} == options.keys() - others
 
 
 def test_all_options_of_fit_reach_the_model(run):
@@ -129,9 +147,62 @@ def test_all_options_of_fit_reach_the_model(run):
     assert "held out: test rows of the split that was made for training" in said
 
 
+def test_fit_searches_unless_told_otherwise(run, place):
+    code, said, notes = run("fit", "birds.parquet", "-o", "searched", "--epochs", "5", "--seed", "1")
+    assert code == 0
+    assert said.startswith("searching for nodes, temperature, interactions on the training rows; --paper")
+    model = cq.load("searched")
+    assert [model.get_params()[name] for name in ("n_nodes", "temperature", "interactions")] == ["auto"] * 3
+    assert f"chosen: {model.search_.choice} (mean over groups of the validation accuracy" in said
+    assert "the paper's settings: " in said
+    assert f"rule: {model.search_.rule}" in said
+    assert "doubtful" in notes  # 150 rows hardly allow a choice
+    command = next(line for line in commands(model) if " fit " in line)
+    assert (
+        run(*shlex.split(command.replace("scores.parquet", "birds.parquet").replace("-o model", "-o again"))[1:])[0]
+        == 0
+    )
+    again = cq.load("again")
+    assert again.search_ is None
+    assert again.network_.identity == model.network_.identity  # the page's command trains the same network
+
+
+def test_what_is_given_is_not_searched(run):
+    options = (
+        "--nodes 5 --interactions none --class-interactions pairwise --no-bipolar --init random --schedule constant"
+    )
+    code, said, _ = run("fit", "birds.parquet", "-o", "given", "--epochs", "3", *options.split())
+    assert code == 0
+    assert said.startswith("searching for temperature on")
+    model = cq.load("given")
+    assert {trial.n_nodes for trial in model.search_.trials} == {5}
+    built = model.network_.architecture
+    assert (built.interactions, built.class_kind, built.bipolar) == ("none", "pairwise", False)
+    assert (model.search_.init, model.search_.schedule) == ("random", "constant")
+
+
+def test_runs_mark_the_nodes_that_recur(run):
+    for runs, found in (("1", None), ("4", 3)):
+        options = ["--paper", "--nodes", "3", "--epochs", "3", "--runs", runs]
+        code, said, _ = run("fit", "birds.parquet", "-o", "runs", *options)
+        assert code == 0
+        stability = cq.load("runs").stability_
+        assert (None if stability is None else stability.n_others) == found
+        assert ("recurs" in said) == (found is not None)
+
+
+def test_sparsity_asks_for_the_most_accurate_setting_at_that_gini(run):
+    code, said, _ = run("fit", "birds.parquet", "-o", "sparse", "--epochs", "20", "--sparsity", "0.5")
+    assert code == 0
+    found = cq.load("sparse").search_
+    dense = [trial for trial in found.trials if trial.gini >= 0.5]
+    assert found.choice.accuracy == max(trial.accuracy for trial in dense)
+    assert "with an Attribution Gini of at least 0.5" in said
+
+
 def test_fit_without_held_out_rows_says_so(run):
     write_table("train.csv", split=["train"] * 150)
-    code, said, notes = run("fit", "train.csv", "-o", "all-train", "--epochs", "1")
+    code, said, notes = run("fit", "train.csv", "-o", "all-train", "--paper", "--epochs", "1")
     assert code == 0
     assert "held out" not in said
     assert notes == "choqolate: note: not evaluated on held-out rows: all rows with a label are for training\n"
@@ -188,7 +259,7 @@ def test_concepts_to_remove_come_from_arguments_files_and_marks(place, run):
     assert code == 0
     edit = cq.load("marked").edits_[0]
     assert (edit.concepts, edit.nodes, edit.mode) == (("sea", "forest"), (0, 2), "impute")
-    run("fit", "plain.csv", "-o", "unmarked", "--epochs", "1")
+    run("fit", "plain.csv", "-o", "unmarked", "--paper", "--epochs", "1")
     code, _, error = run("remove", "unmarked", "--spurious", "-o", "marked")
     assert code == 2
     assert "neither the model nor the scores given mark any" in error
@@ -212,7 +283,22 @@ def test_edits_of_a_file_are_applied_measured_and_saved(place, run):
     assert back.edits_ == edited.edits_
     cq.save_edits(edited.recalibrate(X), place / "recalibrated.json")
     assert (
-        run("fit", "birds.parquet", "-o", "other", "--nodes", "3", "--epochs", "5", "--seed", "0", "--l1", "0")[0] == 0
+        run(
+            "fit",
+            "birds.parquet",
+            "-o",
+            "other",
+            "--paper",
+            "--nodes",
+            "3",
+            "--epochs",
+            "5",
+            "--seed",
+            "0",
+            "--l1",
+            "0",
+        )[0]
+        == 0
     )
     code, _, err = run("apply", "other", "recalibrated.json", "-o", "nowhere")
     assert code == 2
@@ -276,6 +362,11 @@ def test_recalibration_uses_the_training_rows(run):
         ("fit nothing.csv -o new", "nothing.csv is not there"),
         ("fit birds.parquet -o new --epochs 0", "expected epochs to be a whole number of at least 1, got 0"),
         ("fit birds.parquet -o new --nodes -1", "expected n_nodes"),
+        ("fit birds.parquet -o new --nodes many", "Expected --nodes to be a whole number, or auto, but got 'many'."),
+        ("fit birds.parquet -o new --temperature hot", "Expected --temperature to be a number above 0, or auto"),
+        ("fit birds.parquet -o new --bipolar --no-bipolar", "Expected --bipolar or --no-bipolar, but got both."),
+        ("fit birds.parquet -o new --trade-off curve.txt", "ends in .png, .svg or .pdf, but got curve.txt"),
+        ("fit birds.parquet -o new --paper --sparsity 0.9", "sparsity chooses among settings, but none is left open."),
         ("fit birds.parquet -o new --leave-out see", "did you mean 'sea'"),
         ("eval nothing birds.parquet", "expected a model folder with config.json at nothing"),
         ("eval model birds.parquet --split val", "rows for 'train', 'test' only"),
@@ -325,7 +416,7 @@ def test_an_error_of_ours_is_exit_code_1(run, monkeypatch):
 
 
 def test_warnings_of_ours_are_notes_of_one_line(run):
-    code, _, notes = run("fit", "birds.parquet", "-o", "one", "--nodes", "1", "--epochs", "1")
+    code, _, notes = run("fit", "birds.parquet", "-o", "one", "--paper", "--nodes", "1", "--epochs", "1")
     assert code == 0
     assert re.fullmatch(r"choqolate: note: with one node all classes get the same score: .*\n", notes)
 
@@ -338,7 +429,7 @@ def test_names_are_printed_as_they_are_and_tables_fit(run, width, n_classes):
     labels = [names[(2 * row + (label == "waterbird")) % n_classes] for row, label in enumerate(y)]
     table = ConceptScores(X.to_numpy(), ODD, labels=labels, groups=[f"{label} :smile: [/x]" for label in labels])
     table.save("odd.parquet")
-    code, said, _ = run("fit", "odd.parquet", "-o", "odd", "--epochs", "2", width=width)
+    code, said, _ = run("fit", "odd.parquet", "-o", "odd", "--paper", "--epochs", "2", width=width)
     assert code == 0
     for arguments in (
         ["eval", "odd", "odd.parquet"],
@@ -358,7 +449,7 @@ def test_output_that_the_terminal_cannot_spell_stops_nothing(place, monkeypatch)
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.chdir(place)
     monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setattr("sys.argv", ["choqolate", "fit", "surf.csv", "-o", "surf", "--epochs", "1"])
+    monkeypatch.setattr("sys.argv", ["choqolate", "fit", "surf.csv", "-o", "surf", "--paper", "--epochs", "1"])
     main()
     terminal.seek(0)
     assert "\\U0001f3c4" in terminal.read()

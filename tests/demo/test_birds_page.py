@@ -19,6 +19,7 @@ from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import BirdsDemo, Choice, Outcome
 from choqolate.demo.birds_page import demo_page
 from choqolate.errors import ChoqolateWarning
+from choqolate.estimators.search import Search, Trial
 from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.report import render
@@ -53,6 +54,12 @@ def small_demo(n_runs=2, concepts=CONCEPTS, classes=("landbird", "waterbird"), g
         imputed = [run.remove_concepts(table.spurious, mode="impute") for run in ours]
         placebo = [run.remove_concepts(concepts[:2]) for run in ours]
 
+    trials = tuple(
+        Trial(3, "pairwise", None, False, temperature, accuracy, gini, 0.5, concepts, 123)
+        for temperature, accuracy, gini, concepts in ((0.005, 0.912, 0.7, 5.5), (0.02, 0.905, 0.8, 4.25))
+    )
+    search = Search(trials, 1, trials[0], "clusters", "cosine", "the <rule>", 0.01, 80, False, ("few rows.",), 1.5)
+
     def measured(name, models):
         return Outcome(name, tuple(evaluate(model, table, "test") for model in models))
 
@@ -61,9 +68,7 @@ def small_demo(n_runs=2, concepts=CONCEPTS, classes=("landbird", "waterbird"), g
         rows=rows,
         table=table,
         redundancy=check_redundancy(table),
-        temperature=Choice(
-            "temperature", {0.005: 0.912, 0.02: 0.905, 0.05: 0.8}, 0.02, "the largest within a point of the best"
-        ),
+        search=search,
         rate=Choice("learning rate", {0.001: 0.7, 0.01: 0.934}, 0.01, "the best"),
         ours=measured("as trained", ours),
         linear=measured("as trained", linear),
@@ -250,8 +255,13 @@ def test_chart_has_both_numbers_of_each_group(page, demo):
 
 
 def test_choices_list_what_was_tried(page):
-    said = "a temperature of 0.02 was taken, the largest within a point of the best in validation accuracy. "
-    assert said + "Tried: 0.005 (91.2 %), 0.02 (90.5 %), 0.05 (80.0 %)." in page.text
+    assert page.cells["search"][1:] == [
+        ["3 nodes, all pairs, temperature 0.02 (chosen)", "90.5", "0.800", "4.2"],
+        ["3 nodes, all pairs, temperature 0.005", "91.2", "0.700", "5.5"],
+        ["3 nodes, all pairs, temperature 0.005 (the paper's settings)", "91.2", "0.700", "5.5"],
+    ]
+    assert "on 80 validation rows of the training part, without a look at the groups" in page.text
+    assert "The rule: the <rule>. Doubtful: few rows." in page.text
     assert "a learning rate of 0.01 was taken" in page.text
     assert "Tried: 0.001 (70.0 %), 0.01 (93.4 %)." in page.text
 

@@ -457,7 +457,8 @@ def test_two_hundred_classes_and_226_concepts_fit_on_a_page(tmp_path, monkeypatc
     centres = rng.normal(size=(200, 226))
     scores = np.array([centres[index % 200] for index in range(1200)]) + rng.normal(size=(1200, 226))
     wide = ConceptScores(scores, [f"concept number {j}" for j in range(226)], labels=labels)
-    model = fit_scores(wide, n_nodes=8, epochs=3, device="cpu")
+    with pytest.warns(cq.ChoqolateWarning, match="200 classes share 8 nodes"):
+        model = fit_scores(wide, n_nodes=8, epochs=3, device="cpu")
     path = write_report(model, wide, tmp_path / "report.html")
     assert path.stat().st_size < 5_000_000
     page = Page(path.read_text())

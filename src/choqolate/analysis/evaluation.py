@@ -42,8 +42,9 @@ class Evaluation:
         attribution_gini: mean over the nodes, per concept, see :func:`choqolate.metrics.attribution_gini`.
         node_coherence: mean over the nodes, per concept, with the correlation of the scores on these rows; NaN where
             not defined.
-        concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes.
         confusion: for each class, how many of its rows were predicted as which class; zeros are left out.
+        concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
+            NaN where the model does not tell.
     """
 
     rows: int
@@ -56,8 +57,8 @@ class Evaluation:
     worst_group: tuple[str, float] | None
     attribution_gini: float
     node_coherence: float
-    concepts_per_class: float
     confusion: dict[str, dict[str, int]]
+    concepts_per_class: float = math.nan
 
     def __repr__(self) -> str:
         worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
@@ -83,7 +84,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``."""
         numbers = asdict(self)
-        for name in ("attribution_gini", "node_coherence"):
+        for name in ("attribution_gini", "node_coherence", "concepts_per_class"):
             numbers[name] = None if math.isnan(numbers[name]) else numbers[name]
         if self.worst_group is not None:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
@@ -158,7 +159,7 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         worst_group=None if worst is None else (worst, group_accuracy[worst]),
         attribution_gini=metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean,
         node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
-        concepts_per_class=float(metrics.concept_count(model.class_attributions_ @ shares).mean()),
+        concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
     )
 
@@ -229,6 +230,12 @@ def _by_group(
     rows = [row for row in zip(truth, predicted, groups.tolist(), strict=True) if row[2] is not None]
     sizes = Counter(group for _, _, group in rows)
     return metrics.group_accuracies(*zip(*rows, strict=True)), {group: sizes[group] for group in sorted(sizes)}
+
+
+def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
+    if model.class_attributions_ is None:  # a method of one's own need not say what its classes are made of
+        return math.nan
+    return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:

@@ -238,9 +238,10 @@ def _settings(paper: bool, **given: Any) -> dict[str, Any]:
 def _whole(option: str, text: str | None) -> int | str | None:
     if text is None or text == "auto":
         return text
-    if not text.isdecimal():
-        raise ChoqolateError(f"Expected {option} to be a whole number of at least 0, or auto, but got {text!r}.")
-    return int(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise ChoqolateError(f"Expected {option} to be a whole number, or auto, but got {text!r}.") from None
 
 
 def _number(option: str, text: str | None) -> float | str | None:

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from choqolate._util.numbers import decimal
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
@@ -58,7 +59,7 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
         table.add_row("worst group", *(number(result.worst_group and result.worst_group[1]) for result in columns))
     table.add_row("Attribution Gini", *(number(result.attribution_gini) for result in columns))
     table.add_row("Node Coherence", *(number(result.node_coherence) for result in columns))
-    table.add_row("concepts per class", *(f"{result.concepts_per_class:.1f}" for result in columns))
+    table.add_row("concepts per class", *(decimal(result.concepts_per_class, 1, minus="-") for result in columns))
     console.print(table)
     name, last = list(results.items())[-1]
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))

@@ -200,8 +200,9 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
     error = _standard_error(hits[best][seen], groups)
     chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
     doubts += _doubts(data, groups, error)
-    for doubt in doubts:
-        warnings.warn(f"The choice of settings is doubtful: {doubt}", DoubtfulChoiceWarning, stacklevel=3)
+    if doubts:
+        message = f"The choice of settings is doubtful: {' '.join(doubts)}"
+        warnings.warn(message, DoubtfulChoiceWarning, stacklevel=3)
     return Search(
         trials=tuple(trials),
         chosen=chosen,

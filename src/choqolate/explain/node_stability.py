@@ -10,7 +10,6 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
-from choqolate import metrics
 from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
@@ -22,8 +21,9 @@ STABLE = 0.8  # share of the other runs from which a node that recurs is called 
 class NodeStability:
     """How often the nodes of a run are found again in the other runs.
 
-    Nodes of two runs are paired one to one such that the sum of the cosines of their attributions, per concept, is
-    largest. A node recurs in another run if the cosine with its partner is at least 0.8.
+    Nodes of two runs are paired one to one such that the sum of the cosines of their attributions is largest. A node
+    recurs in another run if the cosine with its partner is at least 0.8. With ``bipolar``, presence and absence are
+    told apart here: a node of "sea" is not one of "not sea".
 
     Attributes:
         recurrence: share of the other runs in which each node of each run recurs ``(R, N)``.
@@ -115,8 +115,8 @@ def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
         raise ChoqolateError(f"Expected at least two runs to compare, got {len(models)}. Train more seeds.")
     for model in models:
         check_is_fitted(model)
-    shares = [metrics.per_concept(model.node_attributions_, len(model.concepts_)) for model in models]
-    if len({(tuple(model.concepts_), len(own)) for model, own in zip(models, shares, strict=True)}) > 1:
+    shares = [np.abs(model.node_attributions_) for model in models]
+    if len({(tuple(model.concepts_), own.shape) for model, own in zip(models, shares, strict=True)}) > 1:
         raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
     units = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), np.finfo(float).tiny) for own in shares]
     cosines = np.stack(
