@@ -13,7 +13,14 @@ from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.choquet_estimator import ChoquetEstimator
 from choqolate.estimators.search import AUTO, Search, search
-from choqolate.estimators.side_by_side import DTYPES, RunSpec, Trained, prepare_training, train_side_by_side
+from choqolate.estimators.side_by_side import (
+    DTYPES,
+    RunSpec,
+    Trained,
+    TrainingSet,
+    prepare_training,
+    train_side_by_side,
+)
 from choqolate.estimators.table_inputs import complete_groups
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.architecture import CLASS_INTERACTIONS, Architecture
@@ -162,14 +169,18 @@ class ChoqolateClassifier(ChoquetEstimator):
             groups: group of each row ``(n,)``, by default that of ``X`` if it knows. Only the search uses groups:
                 they count equally in the accuracy that it compares.
         """
-        self._check_parameters()
-        groups = complete_groups(X) if groups is None else groups
-        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
-        seed = self._seed()
+        data, seed = self.prepare(X, y, sample_weight, groups)
         found = search(self, data, seed) if self.is_searching else None
         settings = self if found is None else self.with_settings(found.settings)
         self.keep(train_side_by_side(settings, data, [RunSpec(seed, settings.temperature_)])[0], found)
         return self
+
+    def prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> tuple[TrainingSet, int]:
+        """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed."""
+        self._check_parameters()
+        groups = complete_groups(X) if groups is None else groups
+        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
+        return data, self._seed()
 
     def keep(self, trained: Trained, found: Search | None = None) -> None:
         """Take over what one run gave."""
