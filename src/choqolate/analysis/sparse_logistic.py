@@ -7,7 +7,7 @@ exact. On tables of concept scores this is ten times as fast as scikit-learn's "
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from choqolate.errors import ChoqolateWarning
 
 _MOST_STEPS = 5_000
-_SPARSEST, _DENSEST = 0.7, 0.003  # of the penalty at which half of the classes have no weight at all
+_SPARSEST = 0.7  # of the penalty at which half of the classes have no weight at all
 _SMALLEST_SHARE = 1e-6  # of a class among the rows, for its first intercept
 
 
@@ -44,7 +44,7 @@ class SoftmaxRegression:
 
     >>> Z, targets = np.array([[0.0, 0.3], [0.1, 0.9], [0.9, 0.2], [1.0, 0.8]]), np.array([0, 0, 1, 1])
     >>> regression = SoftmaxRegression(Z, targets, 2)
-    >>> (fitted,) = regression.l1_path([0.05])
+    >>> fitted = next(regression.l1_path([0.05]))
     >>> (fitted.W != 0).tolist(), fitted.predict(Z).tolist()
     ([[True, False], [True, False]], [0, 0, 1, 1])
     """
@@ -57,13 +57,13 @@ class SoftmaxRegression:
         self.targets, self.rows = targets, np.arange(len(Z))
         self.shape = n_classes, self.X.shape[1]
 
-    def l1_path(self, penalties: Iterable[float], tolerance: float = 1e-2) -> list[LinearWeights]:
-        r"""Minimise the loss plus :math:`\lambda |W|_1` for each λ, from large to small; intercepts are free.
+    def l1_path(self, penalties: Iterable[float], tolerance: float = 1e-2) -> Iterator[LinearWeights]:
+        r"""Minimise the loss plus :math:`\lambda |W|_1` for each λ, one after the other; intercepts are free.
 
         The optimum is that of scikit-learn's ``LogisticRegression`` with an l1 penalty and C = 1 / (n λ).
 
         Args:
-            penalties: the values of λ.
+            penalties: the values of λ, at best from large to small: each fit starts from the last one.
             tolerance: share of λ by which a gradient may miss its optimality condition.
 
         Warns:
@@ -76,8 +76,7 @@ class SoftmaxRegression:
         bounds = Bounds(low.ravel(), high.ravel())
         theta = np.zeros((2, *self.shape))
         theta[0] = self._no_weights()
-        path = []
-        for penalty in sorted(penalties, reverse=True):
+        for penalty in penalties:
             price = np.full(self.shape, float(penalty))
             price[:, -1] = 0.0
 
@@ -88,18 +87,17 @@ class SoftmaxRegression:
                 return penalised, np.stack([price + gradient, price - gradient]).ravel()
 
             theta = _minimise(objective, theta.ravel(), tolerance * penalty, bounds).reshape(2, *self.shape)
-            path.append(self._as_weights(theta[0] - theta[1]))
-        return path
+            yield self._as_weights(theta[0] - theta[1])
 
     def l2_fits(
-        self, penalties: Iterable[float], selected: np.ndarray | None = None, tolerance: float = 1e-6
+        self, penalties: Iterable[float], selected: np.ndarray | None = None, tolerance: float = 1e-5
     ) -> list[LinearWeights]:
-        r"""Minimise the loss plus :math:`\frac{\lambda}{2} |W|^2` for each λ, from large to small; intercepts are free.
+        r"""Minimise the loss plus :math:`\frac{\lambda}{2} |W|^2` for each λ, one after the other; intercepts are free.
 
         With all weights, the optimum is that of scikit-learn's ``LogisticRegression`` with C = 1 / (n λ).
 
         Args:
-            penalties: the values of λ.
+            penalties: the values of λ, at best from large to small.
             selected: which weights may be other than zero ``(C, M)``; all by default.
             tolerance: largest gradient.
 
@@ -110,7 +108,7 @@ class SoftmaxRegression:
         if selected is not None:
             free[:, :-1] = selected
         theta, fits = self._no_weights(), []
-        for penalty in sorted(penalties, reverse=True):
+        for penalty in penalties:
             price = np.full(self.shape, float(penalty))
             price[:, -1] = 0.0
 
@@ -125,14 +123,14 @@ class SoftmaxRegression:
         return fits
 
     def penalty_path(self, count: int) -> np.ndarray:
-        """Values of λ from large to small, evenly spaced in their logarithm.
+        """Values of λ from large to small, each half as large as the last one.
 
         The scale is the λ from which on half of the classes have no weight at all: a frequent class, which is the last
         to lose its weights, says little about the others.
         """
         _, gradient = self._loss(self._no_weights())
         scale = float(np.median(np.abs(gradient[:, :-1]).max(axis=1)))
-        return np.geomspace(_SPARSEST * scale, _DENSEST * scale, count)
+        return _SPARSEST * scale * 0.5 ** np.arange(count)
 
     def _loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss at weights and intercepts ``(C, M + 1)``, and its gradient."""
@@ -162,7 +160,7 @@ def _minimise(
     objective: Callable[[np.ndarray], tuple[float, np.ndarray]],
     start: np.ndarray,
     tolerance: float,
-    bounds: Sequence[Any] | Any = None,
+    bounds: Any = None,
 ) -> np.ndarray:
     from scipy.optimize import minimize
 
