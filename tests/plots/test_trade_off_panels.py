@@ -11,7 +11,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 
 from choqolate import ChoqolateError, plots
-from choqolate.analysis.sparsity_trade_off import RivalPoint, TradeOff
+from choqolate.analysis.trade_off import RivalPoint, TradeOff
 from choqolate.estimators.search import Search, Trial
 from tests.figures import assert_readable, texts_within
 

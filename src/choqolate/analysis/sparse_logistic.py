@@ -90,7 +90,7 @@ class SoftmaxRegression:
             yield self._as_weights(theta[0] - theta[1])
 
     def l2_fits(
-        self, penalties: Iterable[float], selected: np.ndarray | None = None, tolerance: float = 1e-5
+        self, penalties: Iterable[float], selected: np.ndarray | None = None, tolerance: float = 1e-6
     ) -> list[LinearWeights]:
         r"""Minimise the loss plus :math:`\frac{\lambda}{2} |W|^2` for each λ, one after the other; intercepts are free.
 

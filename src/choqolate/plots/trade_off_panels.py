@@ -19,7 +19,7 @@ from choqolate.plots.style import drawn_width, font, scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from choqolate.analysis.sparsity_trade_off import TradeOff
+    from choqolate.analysis.trade_off import TradeOff
     from choqolate.estimators.search import Trial
 
 PANELS = {
@@ -63,7 +63,7 @@ def trade_off(
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
-    >>> from choqolate.analysis.sparsity_trade_off import TradeOff
+    >>> from choqolate.analysis.trade_off import TradeOff
     >>> from choqolate.estimators.search import Search, Trial
     >>> settings = dict(interactions="none", class_interactions=None, bipolar=False, n_parameters=30, coherence=0.2)
     >>> trials = (
@@ -222,6 +222,9 @@ def _set_x(ax: Axes, result: TradeOff, panel: str, at: dict[int | None, int] | N
     low, high = ax.get_ylim()
     points = np.concatenate([np.column_stack(line.get_data()) for line in ax.lines if line.get_gid()])
     values = points[(points[:, 1] >= low) & (points[:, 1] <= high), 0]
+    if not len(values):  # coherence may be defined nowhere
+        ax.set_xticks([])
+        return
     if panel == "concepts_per_class":
         ax.set_xscale("log")
         ax.set_xlim(values.min() / 1.25, values.max() * 1.25)
@@ -295,20 +298,19 @@ def _name_points(ax: Axes) -> None:
     taken = [Box(point - _POINT * scale() / 2, point + _POINT * scale() / 2) for points in marks for point in points]
     taken += _segments(marks)
     frame = Box(np.asarray(ax.bbox.min) * per_pixel, np.asarray(ax.bbox.max) * per_pixel)
-    for line in ax.lines:
-        name = line.get_gid()
-        if name not in (_CHOSEN, _PAPER):
-            continue
-        data = np.column_stack(line.get_data())[0]
-        mean = np.asarray(ax.transData.transform(data)) * per_pixel
+    drawn = {line.get_gid(): line for line in ax.lines}
+    named = {name: np.column_stack(drawn[name].get_data())[0] for name in (_CHOSEN, _PAPER) if name in drawn}
+    means = {name: np.asarray(ax.transData.transform(data)) * per_pixel for name, data in named.items()}
+    for name, mean in means.items():
         room = np.array([drawn_width(name, size), size * LINE])
-        low = _free_place(mean, room, taken, frame)
+        others = [other for key, other in means.items() if key != name]
+        low = _free_place(mean, room, taken, frame, others)
         taken.append(Box(low, low + room))
         away = low + room / 2 - mean
         near = float(np.linalg.norm(np.maximum(np.abs(away) - room / 2, 0))) < _RING * scale()
         arrow = None if near else dict(arrowstyle="-", color=style.SOFT, linewidth=0.7, shrinkB=_RING * scale() / 2)
         place: dict[str, Any] = dict(xytext=tuple(away), textcoords="offset points", ha="center", va="center")
-        ax.annotate(name, tuple(data), fontsize=size, arrowprops=arrow, zorder=6, **place).set_in_layout(False)
+        ax.annotate(name, tuple(named[name]), fontsize=size, arrowprops=arrow, zorder=6, **place).set_in_layout(False)
 
 
 def _segments(marks: Sequence[np.ndarray]) -> list[Box]:
@@ -322,8 +324,10 @@ def _segments(marks: Sequence[np.ndarray]) -> list[Box]:
     return found
 
 
-def _free_place(mean: np.ndarray, room: np.ndarray, taken: Sequence[Box], frame: Box) -> np.ndarray:
-    """The lowest corner of a name that covers least, near its point rather than far."""
+def _free_place(
+    mean: np.ndarray, room: np.ndarray, taken: Sequence[Box], frame: Box, others: Sequence[np.ndarray]
+) -> np.ndarray:
+    """The lowest corner of a name that covers least, near its point rather than far, and nearer than to others."""
     best, least = mean, math.inf
     for ring, (across, up) in product(range(6), product((-1, -0.5, 0, 0.5, 1), repeat=2)):
         if max(abs(across), abs(up)) < 1:
@@ -332,6 +336,7 @@ def _free_place(mean: np.ndarray, room: np.ndarray, taken: Sequence[Box], frame:
         low = mean + np.array([across, up]) * (reach + room / 2) - room / 2
         box = Box(low, low + room)
         cost = 10 * sum(map(box.meets, taken)) + ring + 0.1 * (across < 0) + 0.2 * (abs(across) < 1)
+        cost += 8 * any(box.distance(other) <= 1.3 * box.distance(mean) for other in others)
         if box.within(frame) and cost < least:
             best, least = low, cost
     return best

@@ -29,7 +29,7 @@ _run_search = search
 
 OURS, PAPER, L1 = "CHOQOLATE", "the paper's settings", "l1 logistic regression"
 REFITTED, CEILING = "l1 logistic regression, refitted", "logistic regression"
-LEAST_PENALTIES, MOST_PENALTIES = 8, 16
+LEAST_PENALTIES, MOST_PENALTIES = 8, 14
 _GAIN = 0.005  # of accuracy that two penalties must bring, or the path ends
 REFIT_L2 = (3e-4, 1e-4, 1e-5, 1e-6)  # next to nothing; the most accurate counts
 CEILING_L2 = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
