@@ -15,7 +15,8 @@ from choqolate._util.checks import check_choice
 from choqolate.analysis.sparse_logistic import LinearWeights, SoftmaxRegression
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.search import AUTO, Search, Trial, search
+from choqolate.estimators.search import AUTO, Search, Trial
+from choqolate.estimators.search import search as run_search
 from choqolate.estimators.side_by_side import TrainingSet
 from choqolate.estimators.table_training import prepare_scores
 from choqolate.estimators.validation import Validation, hold_out
@@ -23,9 +24,6 @@ from choqolate.estimators.validation import Validation, hold_out
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-# Search has a field of the same name, which hides the function inside TradeOff
-_run_search = search
 
 OURS, PAPER, L1 = "CHOQOLATE", "the paper's settings", "l1 logistic regression"
 REFITTED, CEILING = "l1 logistic regression, refitted", "logistic regression"
@@ -208,7 +206,7 @@ def trade_off(
             raise ChoqolateError(
                 "Expected settings to search, but n_nodes, temperature and interactions are all given. Leave one out."
             )
-        search = _run_search(classifier, data, seed)
+        search = run_search(classifier, data, seed)
     elif (search.rows, search.by_group) != (int(validation.seen.sum()), validation.groups is not None):
         raise ChoqolateError(
             f"Expected a search on the {validation.seen.sum():,} validation rows of this table but got one on "
