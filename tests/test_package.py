@@ -54,6 +54,7 @@ def test_public_names_are_these():
         "score_images",
         "shapley_values",
         "show_config",
+        "trade_off",
         "write_report",
     ]
     assert all(hasattr(cq, name) for name in cq.__all__)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
     from choqolate.analysis.evaluation import evaluate
     from choqolate.analysis.suspects import find_suspects
+    from choqolate.analysis.trade_off import trade_off
     from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
     from choqolate.concepts.new_images import score_for_model
@@ -96,6 +97,7 @@ _HOME = {
     "score_for_model": "choqolate.concepts.new_images",
     "shapley_values": "choqolate.integral",
     "show_config": "choqolate.integral.configuration",
+    "trade_off": "choqolate.analysis.trade_off",
     "write_report": "choqolate.report.model_page",
 }
 
@@ -144,6 +146,7 @@ __all__ = [
     "score_images",
     "shapley_values",
     "show_config",
+    "trade_off",
     "write_report",
 ]
 

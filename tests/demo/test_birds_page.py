@@ -19,7 +19,7 @@ from choqolate.datasets.birds import GROUPS
 from choqolate.demo.birds import BirdsDemo, Choice, Outcome
 from choqolate.demo.birds_page import demo_page
 from choqolate.errors import ChoqolateWarning
-from choqolate.estimators.search import Search, Trial
+from choqolate.estimators.search_record import Search, Trial
 from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.report import render

@@ -1,1 +1,1 @@
-"""What takes a model and a table: fit, evaluate, suspects."""
+"""What takes a model and a table: evaluate, suspects, trade-off."""

@@ -262,5 +262,5 @@ def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out:
 
     matplotlib.use("Agg")  # no screen is needed to write a file
     result = trade_off(table, leave_out=leave_out, search=model.search_)
-    save_figure(result.plot(), path)
+    save_figure(result.plot()[0], path)
     typer.echo("\n".join(["", *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))

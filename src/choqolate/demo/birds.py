@@ -26,7 +26,7 @@ from choqolate.demo import MARK, claim, claim_folder
 from choqolate.demo.outcome import Outcome
 from choqolate.errors import DoubtfulChoiceWarning, SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.search import Search
+from choqolate.estimators.search_record import Search
 from choqolate.estimators.table_training import fit_scores_runs
 from choqolate.experiments.engine.methods import RATES
 from choqolate.experiments.engine.tuning import mean_accuracy

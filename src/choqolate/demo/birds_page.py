@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 TOP = 6  # leading concepts of a node
-HYPERPARAMETERS = ("n_nodes", "temperature", "l1", "epochs", "batch_size", "learning_rate", "interactions")
-HYPERPARAMETERS += ("bipolar", "init", "schedule")
+HYPERPARAMETERS = (
+    *("n_nodes", "temperature", "l1", "epochs", "batch_size", "learning_rate", "interactions"),
+    *("bipolar", "init", "schedule"),
+)
 
 
 def write_demo_page(demo: BirdsDemo) -> Path:

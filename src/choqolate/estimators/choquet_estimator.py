@@ -19,7 +19,7 @@ from choqolate._util.checks import check_choice, find_concepts
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.concept_estimator import ConceptEstimator
-from choqolate.estimators.search import Search
+from choqolate.estimators.search_record import Search
 from choqolate.estimators.table_inputs import known_rows
 from choqolate.explain.impact import removal_impact
 from choqolate.explain.local import LocalExplanation, explain_rows

@@ -12,8 +12,16 @@ from choqolate._util.checks import check_choice, check_number
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.choquet_estimator import ChoquetEstimator
-from choqolate.estimators.search import AUTO, Search, search
-from choqolate.estimators.side_by_side import DTYPES, RunSpec, Trained, prepare_training, train_side_by_side
+from choqolate.estimators.search import AUTO, search
+from choqolate.estimators.search_record import Search
+from choqolate.estimators.side_by_side import (
+    DTYPES,
+    RunSpec,
+    Trained,
+    TrainingSet,
+    prepare_training,
+    train_side_by_side,
+)
 from choqolate.estimators.table_inputs import complete_groups
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.architecture import CLASS_INTERACTIONS, Architecture
@@ -69,7 +77,7 @@ class ChoqolateClassifier(ChoquetEstimator):
         class_attributions_: Shapley values of the nodes in each class ``(C, N)``.
         network_: the fitted network with its edits, see :class:`~choqolate.network.fitted.FittedNetwork`.
         search_: what was tried if anything was ``"auto"``, and why the choice was made, a
-            :class:`~choqolate.estimators.search.Search`; else ``None``.
+            :class:`~choqolate.estimators.search_record.Search`; else ``None``.
         temperature_: ``temperature`` or, if that is ``"auto"``, what was chosen.
         history_: arrays ``loss`` and ``accuracy`` ``(epochs,)``; with ``track`` also ``node_attributions``
             ``(epochs, N, M)``.
@@ -163,14 +171,18 @@ class ChoqolateClassifier(ChoquetEstimator):
             groups: group of each row ``(n,)``, by default that of ``X`` if it knows. Only the search uses groups:
                 they count equally in the accuracy that it compares.
         """
-        self._check_parameters()
-        groups = complete_groups(X) if groups is None else groups
-        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
-        seed = self._seed()
+        data, seed = self.prepare(X, y, sample_weight, groups)
         found = search(self, data, seed) if self.is_searching else None
         settings = self if found is None else self.with_settings(found.settings)
         self.keep(train_side_by_side(settings, data, [RunSpec(seed, settings.temperature_)])[0], found)
         return self
+
+    def prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> tuple[TrainingSet, int]:
+        """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed."""
+        self._check_parameters()
+        groups = complete_groups(X) if groups is None else groups
+        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
+        return data, self._seed()
 
     def keep(self, trained: Trained, found: Search | None = None) -> None:
         """Take over what one run gave."""

@@ -27,7 +27,7 @@ from choqolate._util.text import listed
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.search import Search
+from choqolate.estimators.search_record import Search
 from choqolate.explain.node_stability import NodeStability
 from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
 from choqolate.network.fitted import FittedNetwork

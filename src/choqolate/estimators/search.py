@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,14 +19,14 @@ import torch
 
 from choqolate import metrics
 from choqolate.errors import DoubtfulChoiceWarning
+from choqolate.estimators.search_record import PAPER, Search, Trial
 from choqolate.estimators.side_by_side import RunSpec, TrainingSet, train_network
+from choqolate.estimators.validation import N_FOLDS, Validation, hold_out
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
 from choqolate.network.module import ChoqolateNetwork
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 AUTO = "auto"
@@ -35,136 +35,14 @@ RULE = (
     "error (half a point to one point) of the best validation accuracy; of equals, the smallest"
 )
 SPARSITY_RULE = "the most accurate of the settings with an Attribution Gini of at least {:g}"
-PAPER = {"n_nodes": 8, "interactions": "pairwise", "class_interactions": None, "bipolar": False, "temperature": 0.005}
-N_FOLDS = 3
 LEAST_TOLERANCE, MOST_TOLERANCE = 0.005, 0.01  # of accuracy
 GINI_MARGIN = 0.02  # below the paper's settings that still counts as about as sparse
 SHORTER, FASTER = 0.4, 2.0  # a trial takes this share of the epochs, at a higher rate: it gets about as sparse
 FEW_CLASSES = 16  # up to so many, pairs of concepts are tried as well
-_ENOUGH_ROWS = 1_400  # validation rows; more folds are not trained for more of them
 _FEW_ROWS = 30  # of a group, below which its accuracy is mostly chance
 _DOUBTFUL_ERROR = 0.02  # standard error of the accuracy from which the choice is doubtful
 _PAIRS_BYTES = 1 << 30  # memory of pairwise nodes in training, beyond which they are factored
 _MOST_WEIGHTS = 4  # times as many as the paper's settings have, that a trial may have
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting, and what it reached on validation rows.
-
-    Attributes:
-        n_nodes, interactions, class_interactions, bipolar, temperature: see :class:`~choqolate.ChoqolateClassifier`.
-        accuracy: on the validation rows; the mean over groups where groups are known.
-        gini: Attribution Gini, per concept, mean over the nodes.
-        coherence: Node Coherence, per concept, mean over the nodes; ``None`` if not defined.
-        concepts_per_class: concepts that carry 95 % of a class, mean over the classes.
-        n_parameters: number of trained parameters.
-    """
-
-    n_nodes: int | None
-    interactions: str
-    class_interactions: str | None
-    bipolar: bool
-    temperature: float
-    accuracy: float
-    gini: float
-    coherence: float | None
-    concepts_per_class: float
-    n_parameters: int
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The parameters of the classifier."""
-        return {name: getattr(self, name) for name in PAPER}
-
-    def __str__(self) -> str:
-        nodes = "one layer" if self.n_nodes is None else f"{self.n_nodes} nodes"
-        kind = {"none": "weighted means", "pairwise": "all pairs", "factored": "factored pairs"}[self.interactions]
-        second = {"none": " (classes: weighted means)", "pairwise": " (classes: all pairs)"}
-        own = "" if self.class_interactions is None else second[self.class_interactions]
-        return f"{nodes}, {kind}{own}{', bipolar' if self.bipolar else ''}, temperature {self.temperature:g}"
-
-
-@dataclass(frozen=True, repr=False)
-class Search:
-    """What was tried, what was chosen, and why.
-
-    Attributes:
-        trials: every setting, in the order in which it was tried.
-        chosen: index of the one that was taken.
-        paper: the paper's settings, measured on the same rows; ``None`` where they take too much memory.
-        init, schedule: how the trials were trained, and the chosen one after them.
-        rule: how the choice was made, in words.
-        standard_error: of the best accuracy.
-        rows: number of validation rows.
-        by_group: whether accuracy is the mean over groups.
-        doubts: what makes the choice doubtful, in sentences.
-        seconds: that the search took.
-    """
-
-    trials: tuple[Trial, ...]
-    chosen: int
-    paper: Trial | None
-    init: str
-    schedule: str
-    rule: str
-    standard_error: float
-    rows: int
-    by_group: bool
-    doubts: tuple[str, ...]
-    seconds: float
-
-    def __repr__(self) -> str:
-        return f"Search({len(self.trials)} settings; chosen: {self.choice}, accuracy {self.choice.accuracy:.3f})"
-
-    @property
-    def choice(self) -> Trial:
-        """The setting that was taken."""
-        return self.trials[self.chosen]
-
-    @property
-    def best(self) -> Trial:
-        """The setting with the highest accuracy."""
-        return max(self.trials, key=lambda trial: trial.accuracy)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The parameters of a classifier with the setting that was taken."""
-        return self.choice.settings | {"init": self.init, "schedule": self.schedule}
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row per setting."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(trial) for trial in self.trials])
-
-    def lines(self) -> list[str]:
-        """What was chosen and what was given up, in sentences."""
-        choice, best = self.choice, self.best
-        kind = "mean over groups of the validation accuracy" if self.by_group else "validation accuracy"
-        said = [f"chosen: {choice} ({kind} {_measured(choice)})"]
-        if best.accuracy > choice.accuracy:
-            lost = f"{100 * (best.accuracy - choice.accuracy):.1f} points of accuracy given up"
-            said.append(f"most accurate: {best} ({_measured(best)}); {lost}")
-        if self.paper is not None:
-            said.append(f"the paper's settings: {_measured(self.paper)}")
-        return [*said, f"rule: {self.rule}"]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The search such as JSON can hold; :meth:`from_dict` reads it."""
-        return asdict(self) | {"trials": [asdict(trial) for trial in self.trials], "doubts": list(self.doubts)}
-
-    @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Search:
-        """Read what :meth:`as_dict` wrote."""
-        trials = tuple(Trial(**trial) for trial in said["trials"])
-        paper = None if said["paper"] is None else Trial(**said["paper"])
-        return cls(**{**said, "trials": trials, "paper": paper, "doubts": tuple(said["doubts"])})
-
-
-def _measured(trial: Trial) -> str:
-    return f"{trial.accuracy:.3f}, Gini {trial.gini:.2f}, {trial.concepts_per_class:.1f} concepts per class"
 
 
 def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Search:
@@ -179,27 +57,21 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         DoubtfulChoiceWarning: if groups are small, if there are few validation rows, or if classes have few rows.
     """
     begun = time.perf_counter()
-    folds = _folds(data)
-    held_out = range(min(N_FOLDS, math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS))))
+    validation = hold_out(data)
     families = _families(classifier, len(data.concepts), len(data.classes))
     trials: list[Trial] = []
     hits: list[np.ndarray] = []
     for done, (architecture, temperatures) in enumerate(families.items()):
         trial = _as_trial(classifier, architecture)
         label = f"search {done + 1}/{len(families)}: {_kind(architecture)},"
-        for measured, correct in _try(trial, data, folds, held_out, temperatures, seed, label):
+        for measured, correct in _try(trial, data, validation, temperatures, seed, label):
             trials.append(measured)
             hits.append(correct)
-    seen = np.isin(folds, held_out)
-    groups = None if data.groups is None else data.groups[seen]
-    trials = [
-        replace(trial, accuracy=_accuracy(correct[seen], groups)) for trial, correct in zip(trials, hits, strict=True)
-    ]
-    paper = _paper(classifier, data, folds, held_out, seed)
+    paper = _paper(classifier, data, validation, seed)
     best = int(np.argmax([trial.accuracy for trial in trials]))
-    error = _standard_error(hits[best][seen], groups)
+    error = validation.standard_error(hits[best])
     chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
-    doubts += _doubts(data, groups, error)
+    doubts += _doubts(data, validation.seen_groups, error)
     if doubts:
         message = f"The choice of settings is doubtful: {' '.join(doubts)}"
         warnings.warn(message, DoubtfulChoiceWarning, stacklevel=3)
@@ -211,8 +83,8 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         schedule=classifier.rate_schedule,
         rule=RULE if classifier.sparsity is None else SPARSITY_RULE.format(classifier.sparsity),
         standard_error=error,
-        rows=int(seen.sum()),
-        by_group=groups is not None,
+        rows=int(validation.seen.sum()),
+        by_group=validation.groups is not None,
         doubts=tuple(doubts),
         seconds=time.perf_counter() - begun,
     )
@@ -282,50 +154,34 @@ def _as_trial(classifier: ChoqolateClassifier, architecture: Architecture) -> Ch
 # ---------------------------------------------------------------------- how it is measured
 
 
-def _folds(data: TrainingSet) -> np.ndarray:
-    """A fold for each row ``(n,)``: rows of a class, and of a group, are spread evenly."""
-    strata = (
-        data.targets
-        if data.groups is None
-        else np.unique(
-            [f"{target}/{group}" for target, group in zip(data.targets, data.groups, strict=True)], return_inverse=True
-        )[1]
-    )
-    order = np.random.default_rng(0).permutation(len(strata))
-    order = order[np.argsort(strata[order], kind="stable")]
-    folds = np.empty(len(strata), dtype=int)
-    folds[order] = np.arange(len(strata)) % N_FOLDS
-    return folds
-
-
 def _try(
     trial: ChoqolateClassifier,
     data: TrainingSet,
-    folds: np.ndarray,
-    held_out: Sequence[int],
+    validation: Validation,
     temperatures: Sequence[float],
     seed: int,
     label: str,
 ) -> list[tuple[Trial, np.ndarray]]:
     """Train one architecture at all temperatures, each once per fold; measure it, and mark the rows it has right."""
-    wanted = [RunSpec(seed, temperature, fold) for temperature in temperatures for fold in held_out]
-    network, _ = train_network(trial, data, wanted, folds=folds, label=label)
-    correct = _correct(trial.architecture, network, data, folds, wanted)
+    wanted = [RunSpec(seed, temperature, fold) for temperature in temperatures for fold in validation.held_out]
+    network, _ = train_network(trial, data, wanted, folds=validation.folds, label=label)
+    correct = _correct(trial.architecture, network, data, validation.folds, wanted)
     by_run = _sparsity(network, data)
     results = []
     for temperature in temperatures:
         runs = [index for index, run in enumerate(wanted) if run.temperature == temperature]
+        hits = np.any(correct[runs], axis=0)
         gini, coherence, concepts = (_mean([by_run[index][column] for index in runs]) for column in range(3))
         measured = Trial(
             **{name: getattr(trial, name) for name in PAPER if name != "temperature"},
             temperature=temperature,
-            accuracy=math.nan,
+            accuracy=validation.accuracy(hits),
             gini=gini,
             coherence=None if math.isnan(coherence) else coherence,
             concepts_per_class=concepts,
             n_parameters=_n_weights(trial.architecture, len(data.concepts), len(data.classes)),
         )
-        results.append((measured, np.any(correct[runs], axis=0)))
+        results.append((measured, hits))
     return results
 
 
@@ -375,29 +231,13 @@ def _sparsity(network: ChoqolateNetwork, data: TrainingSet) -> list[tuple[float,
     return found
 
 
-def _accuracy(correct: np.ndarray, groups: np.ndarray | None) -> float:
-    """The share of correct rows; where groups are known, its mean over them."""
-    if groups is None:
-        return float(correct.mean())
-    return float(np.mean([correct[groups == group].mean() for group in sorted(set(groups), key=str)]))
-
-
-def _standard_error(correct: np.ndarray, groups: np.ndarray | None) -> float:
-    """Of :func:`_accuracy`."""
-    parts = [correct] if groups is None else [correct[groups == group] for group in set(groups)]
-    return math.sqrt(sum(part.mean() * (1 - part.mean()) / len(part) for part in parts)) / len(parts)
-
-
-def _paper(
-    classifier: ChoqolateClassifier, data: TrainingSet, folds: np.ndarray, held_out: Sequence[int], seed: int
-) -> Trial | None:
+def _paper(classifier: ChoqolateClassifier, data: TrainingSet, validation: Validation, seed: int) -> Trial | None:
     """The paper's settings, trained at full length; ``None`` where they take too much memory."""
     if not _fits(Architecture(8), len(data.concepts), len(data.classes)):
         return None
     settings = classifier.with_settings(PAPER | {"init": "random", "schedule": "constant", "track": False})
-    ((trial, correct),) = _try(settings, data, folds, held_out, [0.005], seed, "search: the paper's settings")
-    seen = np.isin(folds, held_out)
-    return replace(trial, accuracy=_accuracy(correct[seen], None if data.groups is None else data.groups[seen]))
+    ((trial, _),) = _try(settings, data, validation, [0.005], seed, "search: the paper's settings")
+    return trial
 
 
 # ---------------------------------------------------------------------- the choice

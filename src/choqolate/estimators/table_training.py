@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.seed_runs import fit_runs
+from choqolate.estimators.side_by_side import TrainingSet
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_stability import NodeStability, node_stability
 
@@ -82,6 +83,23 @@ def fit_scores_runs(
     return runs
 
 
+class PreparedTraining(NamedTuple):
+    """What :func:`fit_scores` would train: the classifier, not fitted yet, its rows and its seed."""
+
+    classifier: ChoqolateClassifier
+    data: TrainingSet
+    seed: int
+
+
+def prepare_scores(
+    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+) -> PreparedTraining:
+    """What :func:`fit_scores` does before it trains, with the same arguments."""
+    rows, _ = _training_part(table, leave_out, stacklevel=4)
+    classifier = ChoqolateClassifier(**parameters)
+    return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
+
+
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     """The rows of a table for training if it has some, else all. Labels are not needed."""
     if table.split is None and was_split_for(model, table):
@@ -110,7 +128,7 @@ def package_versions() -> dict[str, str]:
 
 
 def _training_part(
-    table: ConceptScores | str | PathLike[str], leave_out: Iterable[str]
+    table: ConceptScores | str | PathLike[str], leave_out: Iterable[str], stacklevel: int = 3
 ) -> tuple[ConceptScores, Provenance]:
     """The rows and concepts to train on, and where they come from."""
     if isinstance(table, str | PathLike):
@@ -121,7 +139,7 @@ def _training_part(
     unlabelled = len(table) - int(table.rows.labelled().sum())
     if unlabelled:
         message = f"{unlabelled:,} of {len(table):,} rows have no label: left out"
-        warnings.warn(message, ChoqolateWarning, stacklevel=3)
+        warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)
     rows = table.with_split().part("train").labelled()
     if left_out:
         find_concepts(left_out, table.concepts, known="this table has")

@@ -14,8 +14,8 @@ from choqolate.experiments.paper import (
     quality,
     significance,
     temperature,
-    trade_off,
 )
+from choqolate.experiments.paper import method_trade_off as trade_off
 from choqolate.experiments.paper import training_dynamics as dynamics
 from choqolate.experiments.paper import word_clouds as clouds
 

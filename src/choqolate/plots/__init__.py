@@ -19,6 +19,7 @@ How methods, groups and concepts compare:
 
 - :func:`accuracy_against_quality`: methods by accuracy and by a quality of their explanations.
 - :func:`group_accuracy`: accuracy over all rows and by group, of one model or several.
+- :func:`trade_off`: settings of a search by accuracy and by four kinds of sparsity, beside sparse logistic regression.
 - :func:`concept_scores`: scores of two or three concepts against each other, by class.
 - :func:`correlation_heatmap`: the correlation of all pairs of concepts.
 
@@ -34,6 +35,7 @@ from choqolate.plots.group_bars import group_accuracy
 from choqolate.plots.heatmaps import correlation_heatmap
 from choqolate.plots.interaction_graphs import interaction_graph
 from choqolate.plots.scatters import accuracy_against_quality, concept_scores
+from choqolate.plots.trade_off_panels import trade_off
 from choqolate.plots.waterfalls import waterfall, waterfall_change
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "correlation_heatmap",
     "group_accuracy",
     "interaction_graph",
+    "trade_off",
     "training_dynamics",
     "waterfall",
     "waterfall_change",

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from choqolate._util.files import replacing
 from choqolate._util.numbers import decimal
 from choqolate.plots.axes_room import area_size, make_room
 from choqolate.plots.labels import LINE, wrapped
-from choqolate.plots.style import LEAST, POINTS, font, label, scale, shortened, size_in_points, widest
+from choqolate.plots.style import LEAST, POINTS, font, label, save_figure, scale, shortened, size_in_points, widest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,13 +65,7 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
 
 def save_heatmap(redundancy: Redundancy, path: Path) -> None:
     """Draw the correlation of the concepts into an image file, .png, .svg or .pdf."""
-    import matplotlib.pyplot as plt
-
-    figure = correlation_heatmap(redundancy).get_figure(root=True)
-    assert figure is not None
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
-    plt.close(figure)
+    save_figure(correlation_heatmap(redundancy), path)
 
 
 def _fitted(ax: Axes, names: list[str]) -> tuple[list[str], float]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from choqolate._util.files import replacing
 from choqolate._util.numbers import decimal
 
 if TYPE_CHECKING:
@@ -26,6 +28,17 @@ HINTED = 1.06  # small letters on a screen may be drawn so much wider than they 
 _CONTRAST = 4.5  # of small text with white, at least
 _UNKNOWN = "\N{WHITE VERTICAL RECTANGLE}"
 _UNSEEN = ("\N{ZERO WIDTH JOINER}", "\N{VARIATION SELECTOR-15}", "\N{VARIATION SELECTOR-16}")
+
+
+def save_figure(ax: Axes, path: Path) -> None:
+    """Write the figure of some axes to a file, .png, .svg or .pdf, in one step, and close it."""
+    import matplotlib.pyplot as plt
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
+    plt.close(figure)
 
 
 def colour_of(index: int) -> str:
