@@ -142,7 +142,7 @@ def test_every_method_sees_the_same_rows(measured, monkeypatch):
 
 def test_a_finished_search_is_taken_as_it_is(measured):
     table, result = measured
-    again = cq.trade_off(table, search=result.search)
+    again = cq.trade_off(table, search=result.search, interactions="none", epochs=10)
     assert again == result
     with pytest.raises(cq.ChoqolateError, match="validation rows of this table"):
         cq.trade_off(table.take(range(100)), search=result.search)

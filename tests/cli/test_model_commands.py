@@ -460,3 +460,14 @@ def test_every_command_has_an_example(run, command):
     code, said, _ = run(command, "--help")
     assert code == 0
     assert f"Example: choqolate {command} " in said
+
+
+def test_the_trade_off_is_drawn(run, tmp_path):
+    for options in ([], ["--paper"]):
+        curve = tmp_path / "curve.png"
+        code, said, _ = run("fit", "birds.parquet", "-o", "drawn", "--epochs", "3", "--trade-off", curve, *options)
+        assert code == 0
+        assert curve.read_bytes().startswith(b"\x89PNG")
+        assert f"The trade-off is drawn in {curve}." in said
+        assert "Logistic regression on all concepts, which is not sparse, reaches" in said
+        curve.unlink()

@@ -368,9 +368,15 @@ def test_a_model_may_ask_for_a_folder_of_its_own(tmp_path, model):
         check_model_folder(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["plain", "recalibrated", "bipolar-factored", "one-layer-integers"])
-def test_a_folder_of_version_1_loads_and_predicts_what_it_did(tmp_path, name):
-    folder = Path(__file__).parent / "version_1" / name  # saved by the code of that time
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("version_1/plain", "version_1/recalibrated", "version_1/bipolar-factored", "version_1/one-layer-integers"),
+        *("version_2/edited", "version_2/bipolar-means"),
+    ],
+)
+def test_a_folder_of_an_earlier_version_loads_and_predicts_what_it_did(tmp_path, name):
+    folder = Path(__file__).parent / name  # saved by the code of that time
     expected = json.loads((folder / "expected.json").read_text())
     model = cq.load(folder)
     X = np.array(expected["X"])
@@ -382,6 +388,8 @@ def test_a_folder_of_version_1_loads_and_predicts_what_it_did(tmp_path, name):
         np.testing.assert_allclose(again.node_attributions_, expected["node_attributions"], rtol=0, atol=1e-14)
         np.testing.assert_array_equal(again.class_shift_, expected["class_shift"])
         np.testing.assert_allclose(again.restore().class_scores(X), expected["restored"], rtol=0, atol=1e-14)
+        assert again.network_.identity == expected.get("identity", again.network_.identity)  # edits files name it
+        assert (again.search_, again.stability_) == (None, None)
 
 
 def resaved(model, folder):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate.analysis.sparse_logistic import LinearWeights, SoftmaxRegression
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.search import AUTO
+from choqolate.estimators.search import AUTO, measure_paper
 from choqolate.estimators.search import search as run_search
 from choqolate.estimators.search_record import Search, Trial
 from choqolate.estimators.side_by_side import TrainingSet
@@ -213,7 +214,9 @@ def trade_off(
             f"Expected a search on the {validation.seen.sum():,} validation rows of this table but got one on "
             f"{search.rows:,} others. Leave out search to run it again."
         )
-    rivals, refitted, ceiling = _rivals(data, validation)
+    search = replace(search, paper=measure_paper(classifier, data, validation, seed))  # on all of these rows
+    with threadpool_limits(1):  # the products are small: threads would wait for each other most of the time
+        rivals, refitted, ceiling = _rivals(data, validation)
     return TradeOff(search=search, rivals=rivals, refitted=refitted, ceiling=ceiling)
 
 

@@ -53,6 +53,9 @@ class ClassWeight(StrEnum):
     balanced = "balanced"
 
 
+_SEARCHED = ("n_nodes", "temperature", "interactions")
+
+
 @app.command()
 def fit(
     scores: ScoresFile,
@@ -253,6 +256,12 @@ def _number(option: str, text: str | None) -> float | str | None:
         raise ChoqolateError(f"Expected {option} to be a number above 0, or auto, but got {text!r}.") from None
 
 
+def _searched(model: ChoqolateClassifier) -> dict[str, Any]:
+    """The parameters of a model; if nothing was searched, what can be is left open, for a search to draw."""
+    parameters = model.get_params()
+    return parameters if model.search_ is not None else parameters | _settings(False, **dict.fromkeys(_SEARCHED))
+
+
 def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out: list[str], path: Path) -> None:
     import matplotlib
 
@@ -261,6 +270,6 @@ def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out:
     from choqolate.plots.style import save_figure
 
     matplotlib.use("Agg")  # no screen is needed to write a file
-    result = trade_off(table, leave_out=leave_out, search=model.search_)
+    result = trade_off(table, leave_out=leave_out, search=model.search_, **_searched(model))
     save_figure(result.plot()[0], path)
     typer.echo("\n".join(["", *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))

@@ -56,7 +56,7 @@ class Search:
     Attributes:
         trials: every setting, in the order in which it was tried.
         chosen: index of the one that was taken.
-        paper: the paper's settings, measured on the same rows; ``None`` where they take too much memory.
+        paper: the paper's settings, measured on the first fold of these rows; ``None`` where they take too much memory.
         init, schedule: how the trials were trained, and the chosen one after them.
         rule: how the choice was made, in words.
         standard_error: of the best accuracy.

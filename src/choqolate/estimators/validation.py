@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Validation:
     def seen_groups(self) -> np.ndarray | None:
         """Groups of these rows; ``None`` if not known."""
         return None if self.groups is None else self.groups[self.seen]
+
+    def first(self) -> Validation:
+        """The first of the held-out folds only."""
+        return replace(self, held_out=self.held_out[:1])
 
     def splits(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to train on and rows that are held out, by index, fold by fold."""
