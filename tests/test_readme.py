@@ -36,6 +36,7 @@ def newcomer(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.filterwarnings("ignore::choqolate.errors.DoubtfulChoiceWarning")  # of 24 images
 def test_the_python_code_of_the_readme_runs(newcomer, capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) >= 5
@@ -55,6 +56,18 @@ def test_the_python_code_of_the_guide_runs(newcomer):
         exec(compile(block, "images.md", "exec"), space)
         assert space["table"].concepts == ("red", "green", "sky")
         assert space["table"].scores.shape == (24, 3)
+
+
+@pytest.mark.filterwarnings("ignore::choqolate.errors.DoubtfulChoiceWarning")
+def test_the_python_code_of_the_page_on_settings_runs(newcomer, capsys):
+    table = bird_table(None, n_rows=300)
+    table.save("scores.parquet")
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "settings.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    exec(compile("\n".join(blocks), "settings.md", "exec"), {"X": table.frame, "y": table.labels})
+    assert "NodeStability(5 runs, 8 nodes; match" in capsys.readouterr().out
+    assert (newcomer / "curve.png").exists()
+    plt.close("all")
 
 
 def test_the_python_code_of_the_page_on_explanations_runs(newcomer):

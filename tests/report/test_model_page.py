@@ -584,3 +584,21 @@ def test_a_baseline_has_no_report(table, tmp_path):
     baseline = cq.baselines.PCBM(epochs=1).fit(rows, rows.labels)
     with pytest.raises(ChoqolateError, match="Expected a ChoqolateClassifier to write a report, but got a PCBM"):
         write_report(baseline, table, tmp_path / "report.html")
+
+
+def test_the_origin_of_a_model_names_its_search_start_and_schedule(table, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cq.ChoqolateWarning)  # few rows make the choice doubtful
+        model = fit_scores(table, n_nodes="auto", temperature="auto", interactions="auto", epochs=5)
+    text = page_of(tmp_path, model, None).text
+    choice = model.search_.choice
+    assert f"{len(model.search_.trials)} settings, measured on {model.search_.rows:,} validation rows" in text
+    assert f"{choice} (" in text
+    assert model.search_.rule in text
+    assert all(doubt in text for doubt in model.search_.doubts)
+    assert "falls to zero (cosine)" in text
+    assert f"n_nodes {choice.n_nodes}" in text
+    assert f"temperature {choice.temperature}" in text
+    plain = page_of(tmp_path, fit_scores(table, n_nodes=3, epochs=2), None).text
+    assert "validation rows of the training part" not in plain
+    assert "learning rate" in plain

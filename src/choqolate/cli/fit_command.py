@@ -181,7 +181,7 @@ def fit(
     from choqolate.cli.terminal import open_console, show_next
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import check_model_folder
-    from choqolate.estimators.table_training import fit_scores
+    from choqolate.estimators.table_training import check_training, fit_scores
 
     if bipolar and no_bipolar:
         raise ChoqolateError("Expected --bipolar or --no-bipolar, but got both. Leave one out.")
@@ -196,11 +196,7 @@ def fit(
         check_figure(trade_off)
     console = open_console()
     table = ConceptScores.load(scores)
-    show.show_plan(console, parameters)
-    model = fit_scores(
-        table,
-        leave_out=leave_out or (),
-        n_runs=runs,
+    parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
         bipolar=True if bipolar else False if no_bipolar else None,
         init=init and init.value,
@@ -214,9 +210,10 @@ def fit(
         class_weight=class_weight and class_weight.value,
         random_state=seed,
         device=device,
-        verbose=True,
-        **parameters,
     )
+    check_training(table, leave_out=leave_out or (), **parameters)
+    show.show_plan(console, parameters)
+    model = fit_scores(table, leave_out=leave_out or (), n_runs=runs, verbose=True, **parameters)
     model.set_params(verbose=False).save(output)
     results = evaluate_parts(model, table)
     show.show_headline(console, scores, model)

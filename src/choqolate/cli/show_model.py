@@ -23,6 +23,7 @@ TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group
 _SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions"}
+_SMALLEST = 0.0005  # a share that is printed as more than zero
 _GAP = 2  # cells between two columns
 
 
@@ -212,6 +213,8 @@ def _leading(names: Sequence[str], shares: np.ndarray, room: int, most: int = TO
     """The names with the largest shares, each with its number on the same line, in lines of at most ``room`` cells."""
     text, used, width = Text(), 0, max(8, min(NAME_WIDTH, room - len(" 0.000,")))
     for name, value in leading(names, shares, most):
+        if text and abs(value) < _SMALLEST:
+            break
         entry = Text(f"{cut(name, width)} ").append(number(value), style="dim")
         fits = used + 2 + entry.cell_len + 1 <= room
         text.append("" if not text else ", " if fits else ",\n").append(entry)

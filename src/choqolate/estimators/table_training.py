@@ -100,6 +100,17 @@ def prepare_scores(
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
 
+def check_training(table: ConceptScores, *, leave_out: Iterable[str] = (), **parameters: Any) -> None:
+    """Find out before the work, not after it, that :func:`fit_scores` cannot train with these arguments.
+
+    Raises:
+        ChoqolateError: what it would raise.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # they come again with the training
+        prepare_scores(table, leave_out=leave_out, **parameters)
+
+
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     """The rows of a table for training if it has some, else all. Labels are not needed."""
     if table.split is None and was_split_for(model, table):

@@ -63,7 +63,7 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
         ("start of the nodes", _START[parameters["init"] or "random"] if not model.one_layer_ else None),
         ("learning rate", _SCHEDULE[parameters["schedule"] or "constant"]),
-        ("search", _search(model)),
+        *_search(model),
         ("seed", parameters["random_state"]),
         ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
@@ -72,13 +72,18 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
     return [(name, str(text)) for name, text in terms if text is not None]
 
 
-def _search(model: ChoqolateClassifier) -> str | None:
-    """How the hyperparameters were chosen."""
+def _search(model: ChoqolateClassifier) -> list[tuple[str, str]]:
+    """How the hyperparameters were chosen, if they were."""
     found = model.search_
     if found is None:
-        return None
-    tried = f"{len(found.trials)} settings tried on {found.rows:,} validation rows of the training part"
-    return ". ".join([tried, *found.lines(), *(f"doubtful: {doubt.rstrip('.')}" for doubt in found.doubts)])
+        return []
+    tried = f"{len(found.trials)} settings, measured on {found.rows:,} validation rows of the training part"
+    lines = [line.split(": ", 1) for line in found.lines()]
+    return [
+        ("search", tried),
+        *((f"search, {term}", text) for term, text in lines),
+        *(("search, doubtful", doubt) for doubt in found.doubts),
+    ]
 
 
 def _backbone_name(backbone: BackboneRecord) -> str | None:
