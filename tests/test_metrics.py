@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import accuracy_score
 
 from choqolate import metrics
+from choqolate._util import kernel_products
 from choqolate.errors import ChoqolateError
 
 weights = st.one_of(st.just(0.0), st.floats(1e-4, 10.0))
@@ -283,7 +284,7 @@ def test_linear_hsic_is_the_trace_formula_for_few_and_many_features(p, q):
 
 @pytest.mark.parametrize("block", [1, 30, 10**6])
 def test_rbf_hsic_is_the_trace_formula_whatever_the_blocks(monkeypatch, block):
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(kernel_products, "_BLOCK_ENTRIES", block)
     A, B = normal(0, 15, 3), normal(1, 15, 7)
     B[:, 0] = A[:, 0] ** 2
     A[3:6] = A[0]  # repeated rows: distances of zero do not count in the median
@@ -321,7 +322,7 @@ def test_rbf_sees_what_the_linear_kernel_cannot():
 
 def test_the_bandwidth_of_many_rows_comes_from_a_sample():
     A = normal(5, 2001, 2)
-    assert metrics._median_distance(A) == pytest.approx(np.median(pdist(A)), rel=0.05)
+    assert kernel_products._median_distance(A) == pytest.approx(np.median(pdist(A)), rel=0.05)
     A = np.zeros((2001, 1))
     A[1] = 1.0  # not in the sample
     assert metrics.hsic(A, A, "rbf") == pytest.approx(1)
@@ -343,7 +344,7 @@ def test_linear_hsic_of_many_rows_needs_no_square_matrix():
 @pytest.mark.parametrize("k", [2, 4, 10, 14])
 @pytest.mark.parametrize("block", [1, 50, 10**6])
 def test_cknna_is_its_definition(monkeypatch, k, block):
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(kernel_products, "_BLOCK_ENTRIES", block)
     A = normal(k, 15, 5)
     B = A[:, :3] + 0.7 * normal(k + 1, 15, 3)
     assert metrics.cknna(A, B, k=k) == pytest.approx(cknna_by_loops(A, B, k), rel=1e-9)
@@ -505,3 +506,48 @@ def test_the_scale_of_the_numbers_does_not_matter(scale):
     np.testing.assert_allclose(metrics.node_coherence(scale * W, R), metrics.node_coherence(W, R), rtol=1e-12)
     for kernel in ("linear", "rbf"):
         assert metrics.hsic(scale * A, B, kernel=kernel) == pytest.approx(metrics.hsic(A, B, kernel=kernel), rel=1e-9)
+
+
+# ---------------------------------------------------------------------- per concept
+
+
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 100))
+def test_presence_and_absence_are_added(n_nodes, n_concepts, seed):
+    presence, absence = np.random.default_rng(seed).random((2, n_nodes, n_concepts))
+    both = metrics.per_concept(np.hstack([presence, absence]), n_concepts)
+    np.testing.assert_allclose(both, presence + absence)
+    np.testing.assert_array_equal(metrics.per_concept(presence, n_concepts), presence)
+
+
+def test_a_concept_that_counts_in_both_ways_does_not_look_sparse():
+    spread = np.full((1, 8), 0.125)  # four concepts, presence and absence alike
+    assert metrics.attribution_gini(metrics.per_concept(spread, 4)) == 0
+    absent = np.array([[0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25]])  # half of the inputs are empty
+    assert metrics.attribution_gini(absent) == 0.5
+    assert metrics.attribution_gini(metrics.per_concept(absent, 4)) == 0
+
+
+def test_columns_that_are_no_concepts_are_named():
+    with pytest.raises(ChoqolateError, match="expected 4 or 8 columns, got 5"):
+        metrics.per_concept(np.ones((2, 5)), 4)
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=4, max_size=4), min_size=1, max_size=5),
+    st.floats(0.05, 1.0),
+)
+def test_concept_count_is_its_definition(rows, share):
+    """The smallest number of concepts, taken by size, whose sum reaches the share."""
+    for row, count in zip(rows, metrics.concept_count(rows, share), strict=True):
+        ordered, total = sorted(row, reverse=True), sum(row)
+        if total == 0:
+            assert count == 0
+            continue
+        assert sum(ordered[:count]) >= share * total * (1 - 1e-9)
+        assert count == 1 or sum(ordered[: count - 1]) < share * total * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan")])
+def test_a_share_is_above_zero_and_at_most_one(share):
+    with pytest.raises(ChoqolateError, match="share: expected a number above 0, at most 1"):
+        metrics.concept_count([[0.5, 0.5]], share)
