@@ -551,3 +551,18 @@ def test_concept_count_is_its_definition(rows, share):
 def test_a_share_is_above_zero_and_at_most_one(share):
     with pytest.raises(ChoqolateError, match="share: expected a number above 0, at most 1"):
         metrics.concept_count([[0.5, 0.5]], share)
+
+
+@given(st.integers(2, 30), st.integers(1, 6), st.integers(1, 4), st.integers(0, 50))
+def test_coherence_needs_no_correlation_matrix(n_rows, n_concepts, n_nodes, seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n_rows, n_concepts))
+    scores[:, : seed % 2] = 0.3  # a constant concept has no correlation
+    W = rng.random((n_nodes, n_concepts)) * (rng.random((n_nodes, n_concepts)) < 0.7)
+    expected = metrics.node_coherence(W, metrics.concept_correlation(scores))
+    np.testing.assert_allclose(metrics.node_coherence_on(W, scores), expected, atol=1e-9)
+
+
+def test_coherence_on_scores_of_other_concepts_is_an_error():
+    with pytest.raises(ChoqolateError, match="scores: expected 3 columns as in W, got 2"):
+        metrics.node_coherence_on([[0.2, 0.3, 0.5]], [[0.0, 1.0], [1.0, 0.0]])

@@ -18,7 +18,7 @@ from choqolate._util.kernel_products import linear_products, masked_hsic, neares
 from choqolate.errors import ChoqolateError
 
 __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nodes", "node_coherence"]
-__all__ += ["concept_count", "per_concept"]
+__all__ += ["concept_count", "node_coherence_on", "per_concept"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]
 __all__ += ["cknna", "hsic"]
 
@@ -85,6 +85,38 @@ def node_coherence(W: ArrayLike, correlation: ArrayLike) -> Floats:
     weighted = ((weights @ np.where(counted, matrix, 0.0)) * weights).sum(axis=-1)
     with np.errstate(invalid="ignore"):
         return np.clip(weighted / ((weights @ counted) * weights).sum(axis=-1), -1.0, 1.0)
+
+
+def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
+    r"""Node Coherence with the correlations of given scores, without their matrix: O(n M) for each node.
+
+    With unit columns :math:`u_j`, the centered scores of each concept, :math:`R_{jl} = u_j^\top u_l`, so that
+
+    .. math:: \sum_{j \neq l} w_j w_l R_{jl} = \Bigl\| \sum_j w_j u_j \Bigr\|^2 - \sum_j w_j^2
+
+    Args:
+        W: Attributions, shape (N, M), giving shape (N,). Signs are ignored.
+        scores: Concept scores, shape (n, M), n >= 2.
+    Returns:
+        What :func:`node_coherence` gives with :func:`concept_correlation` of the scores, up to rounding.
+    Raises:
+        ChoqolateError: If shapes do not match, or something is not finite.
+
+    >>> scores = [[0.0, 1.0, 0.0], [1.0, 3.0, 0.1], [2.0, 2.0, 0.0]]
+    >>> node_coherence_on([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], scores)
+    array([0.5, nan])
+    """
+    weights = np.atleast_2d(_sizes(W))
+    units = _unit_rows(_centred(_as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
+    if units.shape[0] != weights.shape[1]:
+        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {units.shape[0]}.")
+    weights = weights * units.any(axis=1)  # a constant concept has no correlation
+    squares = (weights**2).sum(axis=1)
+    pairs = weights.sum(axis=1) ** 2 - squares
+    alone = (weights > 0).sum(axis=1) < 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        coherence = (((weights @ units) ** 2).sum(axis=1) - squares) / pairs
+    return np.where(alone, np.nan, np.clip(coherence, -1.0, 1.0))
 
 
 def per_concept(W: ArrayLike, n_concepts: int) -> Floats:

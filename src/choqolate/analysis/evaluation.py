@@ -241,7 +241,7 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
     if len(scores) < 2:
         return math.nan
-    return metrics.mean_over_nodes(metrics.node_coherence(shares, metrics.concept_correlation(scores))).mean
+    return metrics.mean_over_nodes(metrics.node_coherence_on(shares, scores)).mean
 
 
 def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:

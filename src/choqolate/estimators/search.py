@@ -216,7 +216,6 @@ def _correct(
 def _sparsity(network: ChoqolateNetwork, data: TrainingSet) -> list[tuple[float, float, float]]:
     """Gini, coherence and concepts per class of each run."""
     nodes = network.node_attributions().cpu().double().numpy()  # (R, N, M)
-    correlation = metrics.concept_correlation(data.scaled) if len(data.scaled) > 1 else None
     found = []
     for run, attributions in enumerate(nodes):
         shares = metrics.per_concept(attributions, len(data.concepts))
@@ -224,9 +223,7 @@ def _sparsity(network: ChoqolateNetwork, data: TrainingSet) -> list[tuple[float,
         if network.classes is not None:
             chain = network.classes.capacity().attributions()[run].cpu().double().numpy() @ shares
         gini = metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean
-        coherence = math.nan
-        if correlation is not None:
-            coherence = metrics.mean_over_nodes(metrics.node_coherence(shares, correlation)).mean
+        coherence = metrics.mean_over_nodes(metrics.node_coherence_on(shares, data.scaled)).mean
         found.append((gini, coherence, float(metrics.concept_count(chain).mean())))
     return found
 
