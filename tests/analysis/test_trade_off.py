@@ -144,7 +144,7 @@ def test_a_finished_search_is_taken_as_it_is(measured):
     table, result = measured
     again = cq.trade_off(table, search=result.search, interactions="none", epochs=10)
     assert again == result
-    with pytest.raises(cq.ChoqolateError, match="validation rows of this table"):
+    with pytest.raises(cq.ChoqolateError, match="concepts of this table but got one on"):
         cq.trade_off(table.take(range(100)), search=result.search)
 
 
@@ -155,10 +155,12 @@ def test_something_must_be_left_to_search():
 
 def test_concepts_can_be_left_out():
     search = made_up([(0.9, 3.0)]).search
-    search = replace(search, rows=int(hold_out(prepare_scores(make_table()).data).seen.sum()))
+    search = replace(search, rows=int(hold_out(prepare_scores(make_table()).data).seen.sum()), n_concepts=3)
     result = cq.trade_off(make_table(), leave_out=["sea", "reed"], search=search)
     assert max(point.nonzeros_per_class for point in result.rivals) <= 3
-    assert result.ceiling < cq.trade_off(make_table(), search=search).ceiling
+    with pytest.raises(cq.ChoqolateError, match=r"and 5 concepts of this table but got one on .* 3 concepts"):
+        cq.trade_off(make_table(), search=search)
+    assert result.ceiling < cq.trade_off(make_table(), search=replace(search, n_concepts=5)).ceiling
 
 
 # ---------------------------------------------------------------------- plain data
@@ -170,7 +172,7 @@ def made_up(pairs, chosen=0, rivals=()):
         Trial(**settings, accuracy=a, gini=1 - x / 50, coherence=None, concepts_per_class=x, n_parameters=int(x))
         for a, x in pairs
     )
-    search = Search(trials, chosen, None, "clusters", "cosine", "", 0.01, 100, False, (), 1.0)
+    search = Search(trials, chosen, None, "clusters", "cosine", "", 0.01, 100, 5, False, (), 1.0)
     path = tuple(RivalPoint(L1, 0.1, None, a, 0.5, x, x) for a, x in rivals)
     return TradeOff(search, path, tuple(replace(one, name=REFITTED, l2=1e-5) for one in path), 0.95)
 

@@ -150,10 +150,10 @@ def test_all_options_of_fit_reach_the_model(run):
 def test_fit_searches_unless_told_otherwise(run, place):
     code, said, notes = run("fit", "birds.parquet", "-o", "searched", "--epochs", "5", "--seed", "1")
     assert code == 0
-    assert said.startswith("searching for nodes, temperature, interactions on the training rows; --paper")
+    assert said.startswith("searching on the training rows: nodes, temperature, interactions; --paper")
     model = cq.load("searched")
     assert [model.get_params()[name] for name in ("n_nodes", "temperature", "interactions")] == ["auto"] * 3
-    assert f"chosen: {model.search_.choice} (mean over groups of the validation accuracy" in said
+    assert f"chosen: {model.search_.choice} (validation accuracy, averaged over groups," in said
     assert "the paper's settings: " in said
     assert f"rule: {model.search_.rule}" in said
     assert "doubtful" in notes  # 150 rows hardly allow a choice
@@ -173,7 +173,7 @@ def test_what_is_given_is_not_searched(run):
     )
     code, said, _ = run("fit", "birds.parquet", "-o", "given", "--epochs", "3", *options.split())
     assert code == 0
-    assert said.startswith("searching for temperature on")
+    assert said.startswith("searching on the training rows: temperature;")
     model = cq.load("given")
     assert {trial.n_nodes for trial in model.search_.trials} == {5}
     built = model.network_.architecture
@@ -366,7 +366,7 @@ def test_recalibration_uses_the_training_rows(run):
         ("fit birds.parquet -o new --temperature hot", "Expected --temperature to be a number above 0, or auto"),
         ("fit birds.parquet -o new --bipolar --no-bipolar", "Expected --bipolar or --no-bipolar, but got both."),
         ("fit birds.parquet -o new --trade-off curve.txt", "ends in .png, .svg or .pdf, but got curve.txt"),
-        ("fit birds.parquet -o new --paper --sparsity 0.9", "sparsity chooses among settings, but none is left open."),
+        ("fit birds.parquet -o new --paper --sparsity 0.9", "sparsity needs a search."),
         ("fit birds.parquet -o new --leave-out see", "did you mean 'sea'"),
         ("eval nothing birds.parquet", "expected a model folder with config.json at nothing"),
         ("eval model birds.parquet --split val", "rows for 'train', 'test' only"),

@@ -58,7 +58,7 @@ def small_demo(n_runs=2, concepts=CONCEPTS, classes=("landbird", "waterbird"), g
         Trial(3, "pairwise", None, False, temperature, accuracy, gini, 0.5, concepts, 123)
         for temperature, accuracy, gini, concepts in ((0.005, 0.912, 0.7, 5.5), (0.02, 0.905, 0.8, 4.25))
     )
-    search = Search(trials, 1, trials[0], "clusters", "cosine", "the <rule>", 0.01, 80, False, ("few rows.",), 1.5)
+    search = Search(trials, 1, trials[0], "clusters", "cosine", "the <rule>", 0.01, 80, 6, False, ("few rows.",), 1.5)
 
     def measured(name, models):
         return Outcome(name, tuple(evaluate(model, table, "test") for model in models))

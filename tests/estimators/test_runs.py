@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import choqolate as cq
-from choqolate.estimators import seed_runs as runs
+from choqolate.estimators import side_by_side
 from tests.small_tables import bird_scores
 
 
@@ -52,7 +52,7 @@ def test_runs_at_several_temperatures_are_the_same_as_alone():
 def test_runs_that_do_not_fit_together_are_trained_in_turns(monkeypatch):
     X, y, _ = bird_scores(100)
     expected = cq.fit_runs(X, y, seeds=range(3), epochs=3, dtype="float64")
-    monkeypatch.setattr(runs, "_SIDE_BY_SIDE_BYTES", 1)
+    monkeypatch.setattr(side_by_side, "_SIDE_BY_SIDE_BYTES", 1)
     for run, same in zip(cq.fit_runs(X, y, seeds=range(3), epochs=3, dtype="float64"), expected, strict=True):
         np.testing.assert_allclose(run.node_attributions_, same.node_attributions_, atol=1e-9)
 

@@ -60,7 +60,7 @@ def taken_by_the_rule(found):
 def test_the_choice_follows_the_rule(model, request):
     found = request.getfixturevalue(model).search_
     assert found.chosen == taken_by_the_rule(found)
-    assert "within one standard error (half a point to one point)" in found.rule
+    assert "within one standard error (at least 0.5 and at most 1 point)" in found.rule
 
 
 def test_pairs_are_tried_where_classes_are_few_and_many_nodes_where_they_are_many(birds, classes):
@@ -94,7 +94,7 @@ def test_the_model_is_trained_on_all_rows_with_the_chosen_settings(birds):
         ({"interactions": "factored", "rank": 2}, lambda trial: trial.interactions == "factored"),
         ({"bipolar": False}, lambda trial: not trial.bipolar),
         ({"bipolar": True}, lambda trial: trial.bipolar),
-        ({"class_interactions": "none"}, lambda trial: trial.class_interactions == "none"),
+        ({"class_interactions": "none"}, lambda trial: trial.class_interactions == ("none" if trial.n_nodes else None)),
     ],
 )
 def test_what_is_given_is_kept(given, expected):
@@ -167,14 +167,14 @@ def test_sparsity_takes_the_most_accurate_setting_at_that_gini():
     model = quiet(cq.ChoqolateClassifier(**AUTO, epochs=20, sparsity=0.6), X, y)
     frame = model.search_.frame
     assert model.search_.choice.accuracy == frame[frame.gini >= 0.6].accuracy.max()
-    with pytest.warns(DoubtfulChoiceWarning, match=r"no setting reaches a Gini of 0\.99; the sparsest has"):
+    with pytest.warns(DoubtfulChoiceWarning, match=r"No setting reaches a Gini of 0\.99; the sparsest has"):
         model = cq.ChoqolateClassifier(**AUTO, epochs=20, sparsity=0.99).fit(X, y)
     assert model.search_.choice.gini == model.search_.frame.gini.max()
 
 
 def test_few_rows_make_a_choice_doubtful():
     X, y, _ = bird_scores(60)
-    with pytest.warns(DoubtfulChoiceWarning, match=r"only known to ± \d+\.\d%"):
+    with pytest.warns(DoubtfulChoiceWarning, match=r"known only to within ± \d+\.\d points"):
         cq.ChoqolateClassifier(**AUTO, epochs=2).fit(X, y)
     X, y = many_classes(n_classes=5, n_rows=300)
     y[y == 4] = 3
@@ -259,8 +259,9 @@ def test_the_defaults_are_the_papers():
         ({"init": "cluster"}, "init"),
         ({"schedule": "linear"}, "schedule"),
         ({"bipolar": "auto"}, "Expected bipolar to be True, False or None"),
-        ({"sparsity": 0.9}, "sparsity chooses among settings, but none is left open"),
+        ({"sparsity": 0.9}, "sparsity needs a search"),
         ({**AUTO, "sparsity": -1}, "expected sparsity to be a number of at least 0"),
+        ({**AUTO, "sparsity": 5}, "Expected sparsity to be a Gini of at most 1, got 5"),
         ({**AUTO, "free_weights": True}, "free_weights drops the softmax"),
     ],
 )
@@ -280,3 +281,96 @@ def test_vocabularies_too_large_for_pairs_are_tried_with_factored_ones(monkeypat
     assert {trial.interactions for trial in found.trials} == {"none", "factored"}
     assert found.paper is None
     assert not any(math.isnan(trial.accuracy) for trial in found.trials)
+
+
+def test_a_table_in_which_some_rows_have_no_group_is_searched_without_groups():
+    X, y, groups = bird_scores(150)
+    table = cq.ConceptScores(X.to_numpy(), CONCEPTS, labels=y, groups=[None, *groups[1:]])
+    with pytest.warns(DoubtfulChoiceWarning, match="1 of 150 rows have no group, so the search takes no account"):
+        model = cq.ChoqolateClassifier(**AUTO, epochs=2).fit(table, y)
+    assert not model.search_.by_group
+
+
+def test_groups_may_be_pairs():
+    X, y, groups = bird_scores(150)
+    pairs = [tuple(group.split(" on ")) for group in groups]
+    named, paired = (quiet(cq.ChoqolateClassifier(**AUTO, epochs=2), X, y, groups=own) for own in (groups, pairs))
+    assert named.search_.trials == paired.search_.trials
+
+
+def test_two_rows_are_enough_to_train():
+    model = quiet(cq.ChoqolateClassifier(**AUTO, epochs=2), [[0.0, 1.0, 0.3], [1.0, 0.0, 0.5]], [0, 1])
+    assert model.search_.rows == 2
+
+
+def test_runs_are_split_where_they_do_not_fit_side_by_side(monkeypatch):
+    X, y, _ = bird_scores(150)
+    whole = quiet(cq.ChoqolateClassifier(**AUTO, epochs=3, dtype="float64"), X, y).search_
+    monkeypatch.setattr("choqolate.estimators.side_by_side._SIDE_BY_SIDE_BYTES", 50_000)
+    parts = quiet(cq.ChoqolateClassifier(**AUTO, epochs=3, dtype="float64"), X, y).search_
+    for one, other in zip(whole.trials, parts.trials, strict=True):
+        assert one.settings == other.settings
+        assert one.accuracy == other.accuracy
+        assert one.gini == pytest.approx(other.gini, abs=1e-9)
+
+
+def test_temperatures_and_a_search_do_not_go_together():
+    X, y, _ = bird_scores(50)
+    with pytest.raises(cq.ChoqolateError, match=r"Expected temperatures=\.\.\. or a search, but got both"):
+        cq.fit_runs(X, y, seeds=[0], n_nodes="auto", temperatures=[0.02, 0.1])
+
+
+def test_parameters_set_to_auto_after_fitting_ask_for_a_fit():
+    X, y, _ = bird_scores(50)
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y).set_params(temperature="auto")
+    with pytest.raises(cq.ChoqolateError, match="Fit the classifier again"):
+        model.predict_proba(X)
+
+
+def test_the_paper_being_better_is_a_doubt():
+    X, y, _ = bird_scores(300)
+    given = dict(n_nodes=None, interactions="none", temperature="auto", bipolar=False)
+    with pytest.warns(DoubtfulChoiceWarning) as said:
+        model = cq.ChoqolateClassifier(**given, epochs=40, learning_rate=1e-6).fit(X, y)  # next to no training
+    paper = model.search_.paper.accuracy
+    worse = any("The paper's settings reach" in str(one.message) for one in said)
+    assert worse == (paper > model.search_.choice.accuracy + 0.01)
+
+
+DAMAGE = {
+    "an index of no trial": lambda found, _: found.update(chosen=99),
+    "a negative index": lambda found, _: found.update(chosen=-1),
+    "no trials": lambda found, _: found.update(trials=[]),
+    "no rule": lambda found, _: found.pop("rule"),
+    "an accuracy that is none": lambda found, _: found["trials"][0].update(accuracy=None),
+    "an accuracy that is text": lambda found, _: found["trials"][0].update(accuracy="high"),
+    "an unknown kind": lambda found, _: found["trials"][0].update(interactions="bogus"),
+    "a temperature to be searched": lambda found, _: found["trials"][found["chosen"]].update(temperature="auto"),
+    "more runs than there are numbers": lambda _, stability: stability.update(n_runs=float("inf")),
+    "shares above one": lambda _, stability: stability.update(recurrence=[[2.0] * 8]),
+    "a number for an array": lambda _, stability: stability.update(recurrence=1.0),
+    "other nodes": lambda _, stability: stability.update(recurrence=[[1.0]], similarity=[[1.0]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_one_error(damage, tmp_path):
+    X, y, _ = bird_scores(150)
+    table = cq.ConceptScores(X.to_numpy(), CONCEPTS, labels=y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cq.ChoqolateWarning)
+        model = cq.fit_scores(table, n_runs=2, **AUTO | {"n_nodes": 8, "interactions": "none"}, epochs=1)
+    model.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    DAMAGE[damage](config["search"], config["stability"])
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(cq.ChoqolateError, match="is not a model that can be loaded"):
+        cq.load(tmp_path)
+
+
+def test_a_model_that_lost_its_search_is_not_loaded(birds, tmp_path):
+    birds.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"search": None}))
+    with pytest.raises(cq.ChoqolateError, match="leaves settings to a search, but has no record of one"):
+        cq.load(tmp_path)

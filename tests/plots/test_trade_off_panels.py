@@ -47,7 +47,7 @@ def make_result(seed=0, paper=True, coherence=True):
     trials += [trial(n_nodes, "none", T) for n_nodes in (8, 16) for T in (0.005, 0.01, 0.02)]
     trials += [trial(n_nodes, "pairwise", T) for n_nodes in (8, 16) for T in (0.005, 0.02)]
     own = replace(trials[-4], accuracy=0.75, gini=0.7) if paper else None
-    search = Search(tuple(trials), 2, own, "clusters", "cosine", "", 0.01, 500, False, (), 1.0)
+    search = Search(tuple(trials), 2, own, "clusters", "cosine", "", 0.01, 500, 5, False, (), 1.0)
     path = tuple(
         RivalPoint(
             "l1", 0.1 / 2**k, None, 0.3 + 0.5 * (1 - 0.6**k), None if k == 0 else 0.99 - 0.04 * k, 2.0 * k, 2.0 * k

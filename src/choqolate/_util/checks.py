@@ -94,7 +94,7 @@ def warn_blind(n_features: int, n_nodes: int | None, n_classes: int, bipolar: bo
 def warn_constant(concepts: Sequence[str]) -> None:
     """A concept with one value carries no information; it is scaled to zero."""
     if concepts:
-        _warn(f"constant on the training scores and so without influence: {listed(concepts)}")
+        _warn(f"constant on the training scores and so without influence: {listed(concepts)}", stacklevel=6)
 
 
 def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known: str = "this model knows") -> list[int]:
@@ -189,8 +189,8 @@ def _proposal(name: object, concepts: Sequence[str], known: str) -> str:
     return f": did you mean {listed(close)}?" if close else f": {known} {listed(concepts)}"
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ChoqolateWarning, stacklevel=5)
+def _warn(message: str, stacklevel: int = 5) -> None:
+    warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)
 
 
 def _plain(item: Any) -> Any:

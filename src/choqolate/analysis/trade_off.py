@@ -13,12 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from choqolate import metrics
 from choqolate._util.checks import check_choice
+from choqolate._util.progress import item_bar
 from choqolate.analysis.sparse_logistic import LinearWeights, SoftmaxRegression
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.search import AUTO, measure_paper
+from choqolate.estimators.search import measure_paper
 from choqolate.estimators.search import search as run_search
-from choqolate.estimators.search_record import Search, Trial
+from choqolate.estimators.search_record import AUTO, SEARCHED, Search, Trial
 from choqolate.estimators.side_by_side import TrainingSet
 from choqolate.estimators.table_training import prepare_scores
 from choqolate.estimators.validation import Validation, hold_out
@@ -200,7 +201,7 @@ def trade_off(
     >>> len(result.rivals) >= 8, result.ceiling > 0.9
     (True, True)
     """
-    parameters = {"n_nodes": AUTO, "temperature": AUTO, "interactions": AUTO, **parameters}
+    parameters = dict.fromkeys(SEARCHED, AUTO) | parameters
     classifier, data, seed = prepare_scores(table, leave_out=leave_out, **parameters)
     validation = hold_out(data)
     if search is None:
@@ -209,18 +210,22 @@ def trade_off(
                 "Expected settings to search, but n_nodes, temperature and interactions are all given. Leave one out."
             )
         search = run_search(classifier, data, seed)
-    elif (search.rows, search.by_group) != (int(validation.seen.sum()), validation.groups is not None):
-        raise ChoqolateError(
-            f"Expected a search on the {validation.seen.sum():,} validation rows of this table but got one on "
-            f"{search.rows:,} others. Leave out search to run it again."
-        )
+    else:
+        here = int(validation.seen.sum()), len(data.concepts), validation.groups is not None
+        if (search.rows, search.n_concepts, search.by_group) != here:
+            raise ChoqolateError(
+                f"Expected a search on the {here[0]:,} validation rows and {here[1]:,} concepts of this table but got "
+                f"one on {search.rows:,} rows and {search.n_concepts:,} concepts. Leave out search to run it again."
+            )
     search = replace(search, paper=measure_paper(classifier, data, validation, seed))  # on all of these rows
     with threadpool_limits(1):  # the products are small: threads would wait for each other most of the time
-        rivals, refitted, ceiling = _rivals(data, validation)
+        rivals, refitted, ceiling = _rivals(data, validation, verbose=classifier.verbose)
     return TradeOff(search=search, rivals=rivals, refitted=refitted, ceiling=ceiling)
 
 
-def _rivals(data: TrainingSet, validation: Validation) -> tuple[tuple[RivalPoint, ...], tuple[RivalPoint, ...], float]:
+def _rivals(
+    data: TrainingSet, validation: Validation, *, verbose: bool
+) -> tuple[tuple[RivalPoint, ...], tuple[RivalPoint, ...], float]:
     """The path, the refitted path, and the accuracy on all concepts."""
 
     def regression(rows: Any) -> SoftmaxRegression:
@@ -230,16 +235,19 @@ def _rivals(data: TrainingSet, validation: Validation) -> tuple[tuple[RivalPoint
     penalties = regression(slice(None)).penalty_path(MOST_PENALTIES)
     rivals: list[RivalPoint] = []
     refitted: list[RivalPoint] = []
-    for penalty, *fits in zip(penalties.tolist(), *(fold.l1_path(penalties) for fold in folds), strict=True):
-        rivals.append(RivalPoint(L1, penalty, None, **_measure(fits, data, validation)))
-        again = [
-            fold.l2_fits(REFIT_L2, fitted.W != 0, _REFIT_TOLERANCE) for fold, fitted in zip(folds, fits, strict=True)
-        ]
-        tried = zip(REFIT_L2, *again, strict=True)
-        points = [RivalPoint(REFITTED, penalty, l2, **_measure(each, data, validation)) for l2, *each in tried]
-        refitted.append(max(points, key=lambda point: point.accuracy))
-        if len(rivals) >= LEAST_PENALTIES and not (_still_gains(rivals) or _still_gains(refitted)):
-            break
+    with item_bar(len(penalties), "logistic regression, penalties", enabled=verbose) as advance:
+        for penalty, *fits in zip(penalties.tolist(), *(fold.l1_path(penalties) for fold in folds), strict=True):
+            rivals.append(RivalPoint(L1, penalty, None, **_measure(fits, data, validation)))
+            again = [
+                fold.l2_fits(REFIT_L2, fitted.W != 0, _REFIT_TOLERANCE)
+                for fold, fitted in zip(folds, fits, strict=True)
+            ]
+            tried = zip(REFIT_L2, *again, strict=True)
+            points = [RivalPoint(REFITTED, penalty, l2, **_measure(each, data, validation)) for l2, *each in tried]
+            refitted.append(max(points, key=lambda point: point.accuracy))
+            advance(1)
+            if len(rivals) >= LEAST_PENALTIES and not (_still_gains(rivals) or _still_gains(refitted)):
+                break
     dense = zip(*(fold.l2_fits(CEILING_L2) for fold in folds), strict=True)
     ceiling = max(_measure(fits, data, validation)["accuracy"] for fits in dense)
     return tuple(rivals), tuple(refitted), ceiling

@@ -53,9 +53,6 @@ class ClassWeight(StrEnum):
     balanced = "balanced"
 
 
-_SEARCHED = ("n_nodes", "temperature", "interactions")
-
-
 @app.command()
 def fit(
     scores: ScoresFile,
@@ -92,14 +89,15 @@ def fit(
     nodes: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Number of nodes; 0 connects concepts to classes directly. By default searched."
+            metavar="N", help="Number of nodes, or auto; 0 connects concepts to classes directly. Searched by default."
         ),
     ] = None,
     temperature: Annotated[
         str | None,
         typer.Option(
             metavar="T",
-            help="Softmax temperature. Lower values favor accuracy, higher values favor sparsity. By default searched.",
+            help="Softmax temperature, or auto. Lower values favor accuracy, higher values favor sparsity. Searched by "
+            "default.",
         ),
     ] = None,
     interactions: Annotated[
@@ -107,7 +105,7 @@ def fit(
         typer.Option(
             metavar="KIND",
             help="Interactions of concepts: pairwise (all pairs), factored (linear in the concepts), none (weighted "
-            "means) or auto. By default searched.",
+            "means) or auto. Searched by default.",
             show_default=False,
         ),
     ] = None,
@@ -115,14 +113,17 @@ def fit(
         ClassInteractions | None,
         typer.Option(
             metavar="KIND",
-            help="Interactions of nodes in the classes: pairwise or none. By default none if concepts have none.",
+            help="Interactions of nodes in the second layer: pairwise or none. By default none if --interactions is "
+            "none, else pairwise.",
             show_default=False,
         ),
     ] = None,
     bipolar: Annotated[
-        bool, typer.Option("--bipolar", help="Let the absence of a concept count as well. By default searched.")
+        bool, typer.Option("--bipolar", help="Let the absence of a concept count as well. Searched by default.")
     ] = False,
-    no_bipolar: Annotated[bool, typer.Option("--no-bipolar", help="Keep the absence of concepts out of it.")] = False,
+    no_bipolar: Annotated[
+        bool, typer.Option("--no-bipolar", help="Do not use the absence of concepts as inputs.")
+    ] = False,
     init: Annotated[
         Start | None,
         typer.Option(
@@ -167,9 +168,9 @@ def fit(
 ) -> None:
     """Train a model on a table of concept scores.
 
-    What is not given of nodes, temperature, interactions and bipolar is chosen by a search on the training rows.
+    Settings that are not given (nodes, temperature, interactions, bipolar) are chosen by a search on the training rows.
 
-    The rule: of the settings about as sparse as the paper's, the fewest concepts per class near the best accuracy.
+    The rule: among the settings about as sparse as the paper's, the fewest concepts per class near the best accuracy.
 
     The rows with split "train" are for training; a table with no split is split, 70 to 30, always in the same way.
 
@@ -198,9 +199,9 @@ def fit(
     table = ConceptScores.load(scores)
     parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
-        bipolar=True if bipolar else False if no_bipolar else None,
-        init=init and init.value,
-        schedule=schedule and schedule.value,
+        bipolar=True if bipolar else False if no_bipolar or paper else None,
+        init=init.value if init else "random" if paper else None,
+        schedule=schedule.value if schedule else "constant" if paper else None,
         sparsity=sparsity,
         rank=rank,
         l1=l1,
@@ -253,20 +254,20 @@ def _number(option: str, text: str | None) -> float | str | None:
         raise ChoqolateError(f"Expected {option} to be a number above 0, or auto, but got {text!r}.") from None
 
 
-def _searched(model: ChoqolateClassifier) -> dict[str, Any]:
-    """The parameters of a model; if nothing was searched, what can be is left open, for a search to draw."""
-    parameters = model.get_params()
-    return parameters if model.search_ is not None else parameters | _settings(False, **dict.fromkeys(_SEARCHED))
-
-
 def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out: list[str], path: Path) -> None:
     import matplotlib
 
     from choqolate.analysis.trade_off import trade_off
     from choqolate.cli.terminal import printable_name
+    from choqolate.estimators.search_record import AUTO, SEARCHED
     from choqolate.plots.style import save_figure
 
     matplotlib.use("Agg")  # no screen is needed to write a file
-    result = trade_off(table, leave_out=leave_out, search=model.search_, **_searched(model))
+    parameters = model.get_params() | {"verbose": True}
+    said = [""]
+    if model.search_ is None:
+        parameters |= dict.fromkeys(SEARCHED, AUTO) | {"init": None, "schedule": None, "bipolar": None}
+        said = ["", "What a search on the same rows finds:"]
+    result = trade_off(table, leave_out=leave_out, search=model.search_, **parameters)
     save_figure(result.plot()[0], path)
-    typer.echo("\n".join(["", *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))
+    typer.echo("\n".join([*said, *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))

@@ -38,7 +38,7 @@ def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
     """What is about to be done, before it takes its time."""
     searched = [words for name, words in _SEARCHED.items() if parameters[name] == "auto"]
     if searched:
-        text = f"searching for {', '.join(searched)} on the training rows; --paper trains the paper's settings instead"
+        text = f"searching on the training rows: {', '.join(searched)}; --paper trains the paper's settings instead"
         console.print(Text(text, style="dim"), soft_wrap=True)
 
 

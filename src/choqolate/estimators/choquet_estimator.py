@@ -38,7 +38,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     Attributes:
         network_: the fitted network with its edits.
         search_: how the settings were chosen, if they were; else ``None``.
-        stability_: how often nodes recur over seeds, if somebody has measured it; else ``None``.
+        stability_: how often nodes recur over seeds, if it was measured; else ``None``.
     """
 
     search_: Search | None = None

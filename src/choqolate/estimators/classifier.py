@@ -12,8 +12,8 @@ from choqolate._util.checks import check_choice, check_number
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.choquet_estimator import ChoquetEstimator
-from choqolate.estimators.search import AUTO, search
-from choqolate.estimators.search_record import Search
+from choqolate.estimators.search import search
+from choqolate.estimators.search_record import AUTO, SEARCHED, Search
 from choqolate.estimators.side_by_side import (
     DTYPES,
     RunSpec,
@@ -30,8 +30,6 @@ from choqolate.network.training import SCHEDULES
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-_SEARCHED = ("n_nodes", "temperature", "interactions")  # what may be "auto"
 
 
 class ChoqolateClassifier(ChoquetEstimator):
@@ -169,7 +167,7 @@ class ChoqolateClassifier(ChoquetEstimator):
             y: labels.
             sample_weight: weights ``(n,)``.
             groups: group of each row ``(n,)``, by default that of ``X`` if it knows. Only the search uses groups:
-                they count equally in the accuracy that it compares.
+                they count equally in the accuracy that it compares. Weights count in training only.
         """
         data, seed = self.prepare(X, y, sample_weight, groups)
         found = search(self, data, seed) if self.is_searching else None
@@ -180,7 +178,7 @@ class ChoqolateClassifier(ChoquetEstimator):
     def prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> tuple[TrainingSet, int]:
         """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed."""
         self._check_parameters()
-        groups = complete_groups(X) if groups is None else groups
+        groups = complete_groups(X, warn=self.is_searching) if groups is None else groups
         data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
         return data, self._seed()
 
@@ -199,7 +197,8 @@ class ChoqolateClassifier(ChoquetEstimator):
     def trained_settings(self) -> dict[str, Any]:
         """The parameters of a classifier that trains the same network without a search."""
         settings = self if self.search_ is None else self.with_settings(self.search_.settings)
-        return settings.get_params()
+        spelled_out = {"bipolar": bool(settings.bipolar), "init": settings.start, "schedule": settings.rate_schedule}
+        return settings.get_params() | spelled_out
 
     # ------------------------------------------------------------------ files
 
@@ -226,13 +225,15 @@ class ChoqolateClassifier(ChoquetEstimator):
     @property
     def is_searching(self) -> bool:
         """Whether any parameter is left to a search."""
-        return any(isinstance(value, str) and value == AUTO for value in map(self.__dict__.get, _SEARCHED))
+        return any(isinstance(value, str) and value == AUTO for value in map(self.__dict__.get, SEARCHED))
 
     @property
     def temperature_(self) -> float:
         """The temperature of the class probabilities: ``temperature`` or, if that is ``"auto"``, what was chosen."""
         if self.temperature == AUTO and self.search_ is not None:
             return self.search_.choice.temperature
+        if self.temperature == AUTO:
+            raise ChoqolateError("The temperature is left to a search, but none was made. Fit the classifier again.")
         return float(self.temperature)
 
     @property
@@ -259,7 +260,7 @@ class ChoqolateClassifier(ChoquetEstimator):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        for name in _SEARCHED:
+        for name in SEARCHED:
             if isinstance(getattr(self, name), str) and getattr(self, name) == AUTO:
                 continue
             if name == "interactions":
@@ -278,11 +279,10 @@ class ChoqolateClassifier(ChoquetEstimator):
             raise ChoqolateError(f"Expected bipolar to be True, False or None, got {self.bipolar!r}.")
         if self.sparsity is not None:
             check_number("sparsity", self.sparsity, minimum=0)
+            if self.sparsity > 1:
+                raise ChoqolateError(f"Expected sparsity to be a Gini of at most 1, got {self.sparsity!r}.")
             if not self.is_searching:
-                raise ChoqolateError(
-                    "sparsity chooses among settings, but none is left open. Leave n_nodes, temperature or "
-                    "interactions to 'auto'."
-                )
+                raise ChoqolateError("sparsity needs a search. Set n_nodes, temperature or interactions to 'auto'.")
         if self.free_weights and (self.is_searching or self.start == "clusters"):
             raise ChoqolateError(
                 "free_weights drops the softmax, which 'auto' and init='clusters' rely on. Give n_nodes, temperature "

@@ -105,7 +105,7 @@ def _load(folder: Path) -> ChoqolateClassifier:
         return _rebuild(config, tensors)
     except ChoqolateError as error:
         raise ChoqolateError(f"{folder} is not a model that can be loaded: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError, OverflowError) as error:
         raise ChoqolateError(
             f"{folder} is not a model that can be loaded: {CONFIG} is incomplete or damaged "
             f"({type(error).__name__}: {error}); save the model again"
@@ -225,6 +225,8 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     found = None if config.get("search") is None else Search.from_dict(config["search"])
     settings = classifier if found is None else classifier.with_settings(found.settings)
     settings._check_parameters()
+    if settings.is_searching:
+        raise ChoqolateError("it leaves settings to a search, but has no record of one")
     architecture = settings.architecture
     concepts, classes = _names(config["concepts"]), _class_labels(config["classes"], config["class_dtype"])
     check_unique(architecture.input_names(concepts))
@@ -248,6 +250,8 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     classifier.search_ = found
     stability = config.get("stability")
     classifier.stability_ = None if stability is None else NodeStability.from_dict(stability)
+    if classifier.stability_ is not None and classifier.stability_.recurrence.shape[1] != network.n_nodes:
+        raise ChoqolateError(f"expected the stability of {network.n_nodes} nodes")
     classifier.network_ = network.edited(*_edits(config, tensors))
     classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
     return classifier

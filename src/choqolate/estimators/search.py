@@ -1,8 +1,8 @@
 """The search behind ``"auto"``: settings trained side by side on part of the rows, and the rule that picks one.
 
-The rule: of the settings whose nodes are about as sparse as the paper's, take the one with the fewest concepts per
-class whose validation accuracy is within one standard error (half a point to one point) of the best; of equals, the
-smallest.
+The rule: among the settings about as sparse as the paper's, choose the one with the fewest concepts per class whose
+validation accuracy is within one standard error (at least 0.5 and at most 1 point) of the best. Ties go to the smaller
+model.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import torch
 
 from choqolate import metrics
 from choqolate.errors import DoubtfulChoiceWarning
-from choqolate.estimators.search_record import PAPER, Search, Trial
-from choqolate.estimators.side_by_side import RunSpec, TrainingSet, train_network
+from choqolate.estimators.search_record import AUTO, PAPER, Search, Trial
+from choqolate.estimators.side_by_side import RunSpec, TrainingSet, runs_at_once, train_network
 from choqolate.estimators.validation import N_FOLDS, Validation, hold_out
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
@@ -29,10 +29,9 @@ from choqolate.network.module import ChoqolateNetwork
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
-AUTO = "auto"
 RULE = (
-    "of the settings whose nodes are about as sparse as the paper's, the fewest concepts per class within one standard "
-    "error (half a point to one point) of the best validation accuracy; of equals, the smallest"
+    "among the settings about as sparse as the paper's, the one with the fewest concepts per class whose validation "
+    "accuracy is within one standard error (at least 0.5 and at most 1 point) of the best; ties go to the smaller model"
 )
 SPARSITY_RULE = "the most accurate of the settings with an Attribution Gini of at least {:g}"
 LEAST_TOLERANCE, MOST_TOLERANCE = 0.005, 0.01  # of accuracy
@@ -42,7 +41,7 @@ FEW_CLASSES = 16  # up to so many, pairs of concepts are tried as well
 _FEW_ROWS = 30  # of a group, below which its accuracy is mostly chance
 _DOUBTFUL_ERROR = 0.02  # standard error of the accuracy from which the choice is doubtful
 _PAIRS_BYTES = 1 << 30  # memory of pairwise nodes in training, beyond which they are factored
-_MOST_WEIGHTS = 4  # times as many as the paper's settings have, that a trial may have
+_MOST_WEIGHTS = 8  # times as many as the paper's settings have, that a trial may have
 
 
 def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Search:
@@ -67,11 +66,14 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         for measured, correct in _try(trial, data, validation, temperatures, seed, label):
             trials.append(measured)
             hits.append(correct)
-    paper = measure_paper(classifier, data, validation.first(), seed)  # its accuracy is only told, not compared
-    best = int(np.argmax([trial.accuracy for trial in trials]))
-    error = validation.standard_error(hits[best])
-    chosen, doubts = _choose(trials, paper, error, classifier.sparsity)
+    first = validation.first()
+    paper = measure_paper(classifier, data, first, seed)
+    errors = [validation.standard_error(correct) for correct in hits]
+    chosen, error, doubts = _choose(trials, paper, errors, classifier.sparsity)
     doubts += _doubts(data, validation.seen_groups, error)
+    ours = first.accuracy(hits[chosen])
+    if paper is not None and paper.accuracy > ours + MOST_TOLERANCE:
+        doubts.append(f"The paper's settings reach {paper.accuracy:.3f} where this one reaches {ours:.3f}.")
     if doubts:
         message = f"The choice of settings is doubtful: {' '.join(doubts)}"
         warnings.warn(message, DoubtfulChoiceWarning, stacklevel=3)
@@ -84,6 +86,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         rule=RULE if classifier.sparsity is None else SPARSITY_RULE.format(classifier.sparsity),
         standard_error=error,
         rows=int(validation.seen.sum()),
+        n_concepts=len(data.concepts),
         by_group=validation.groups is not None,
         doubts=tuple(doubts),
         seconds=time.perf_counter() - begun,
@@ -115,12 +118,13 @@ def _families(
     families: dict[Architecture, tuple[float, ...]] = {}
     for architecture, temperatures in proposed:
         own = replace(architecture, **given)
+        own = own if own.n_nodes is not None else replace(own, class_interactions=None)
         families[own] = tuple(sorted({*families.get(own, ()), *temperatures}))
     if not _is_auto(classifier, "temperature"):
         families = dict.fromkeys(families, (float(classifier.temperature),))
     limit = _MOST_WEIGHTS * _n_weights(Architecture(8), n_concepts, n_classes)
     small = {own: values for own, values in families.items() if _n_weights(own, n_concepts, n_classes) <= limit}
-    return small or families
+    return small or {own: values for own, values in families.items() if own.bipolar == bool(classifier.bipolar)}
 
 
 def _is_auto(classifier: ChoqolateClassifier, name: str) -> bool:
@@ -164,16 +168,22 @@ def _try(
 ) -> list[tuple[Trial, np.ndarray]]:
     """Train one architecture at all temperatures, each once per fold; measure it, and mark the rows it has right."""
     wanted = [RunSpec(seed, temperature, fold) for temperature in temperatures for fold in validation.held_out]
-    network, _ = train_network(trial, data, wanted, folds=validation.folds, label=label)
-    correct = _correct(trial.architecture, network, data, validation.folds, wanted)
-    by_run = _sparsity(network, data)
+    together = runs_at_once(trial, len(data.concepts), len(data.classes))
+    correct_rows: list[np.ndarray] = []
+    by_run: list[tuple[float, float, float]] = []
+    for start in range(0, len(wanted), together):
+        some = wanted[start : start + together]
+        network, _ = train_network(trial, data, some, folds=validation.folds, label=label)
+        correct_rows.append(_correct(trial.architecture, network, data, validation.folds, some))
+        by_run += _sparsity(network, data)
+    correct = np.concatenate(correct_rows)
     results = []
     for temperature in temperatures:
         runs = [index for index, run in enumerate(wanted) if run.temperature == temperature]
         hits = np.any(correct[runs], axis=0)
         gini, coherence, concepts = (_mean([by_run[index][column] for index in runs]) for column in range(3))
         measured = Trial(
-            **{name: getattr(trial, name) for name in PAPER if name != "temperature"},
+            **{name: getattr(trial.architecture, name) for name in PAPER if name != "temperature"},
             temperature=temperature,
             accuracy=validation.accuracy(hits),
             gini=gini,
@@ -243,24 +253,32 @@ def measure_paper(
 
 
 def _choose(
-    trials: Sequence[Trial], paper: Trial | None, error: float, sparsity: float | None
-) -> tuple[int, list[str]]:
-    """The index of the trial to take, and what speaks against it."""
+    trials: Sequence[Trial], paper: Trial | None, errors: Sequence[float], sparsity: float | None
+) -> tuple[int, float, list[str]]:
+    """The index of the trial to take, the standard error of its best competitor, and what speaks against it."""
+
+    def accuracy(index: int) -> float:
+        return trials[index].accuracy
+
+    def gini(index: int) -> float:
+        return trials[index].gini
+
     if sparsity is not None:
         sparse = [index for index, trial in enumerate(trials) if trial.gini >= sparsity]
-        if sparse:
-            return max(sparse, key=lambda index: trials[index].accuracy), []
-        sparsest = max(range(len(trials)), key=lambda index: trials[index].gini)
-        return sparsest, [f"no setting reaches a Gini of {sparsity:g}; the sparsest has {trials[sparsest].gini:.2f}."]
+        chosen = max(sparse, key=accuracy) if sparse else max(range(len(trials)), key=gini)
+        lacking = f"No setting reaches a Gini of {sparsity:g}; the sparsest has {gini(chosen):.2f}."
+        return chosen, errors[chosen], [] if sparse else [lacking]
     least = -math.inf if paper is None else paper.gini - GINI_MARGIN
     sparse = [index for index, trial in enumerate(trials) if trial.gini >= least]
     doubts = []
     if not sparse:
-        sparse = [max(range(len(trials)), key=lambda index: trials[index].gini)]
-        doubts.append("no setting is as sparse as the paper's, so the sparsest was taken.")
-    enough = max(trials[index].accuracy for index in sparse) - min(max(error, LEAST_TOLERANCE), MOST_TOLERANCE)
-    close = [index for index in sparse if trials[index].accuracy >= enough]
-    return min(close, key=lambda i: (round(trials[i].concepts_per_class), trials[i].n_parameters)), doubts
+        sparse = [max(range(len(trials)), key=gini)]
+        doubts.append("No setting is as sparse as the paper's, so the sparsest was taken.")
+    best = max(sparse, key=accuracy)
+    enough = accuracy(best) - min(max(errors[best], LEAST_TOLERANCE), MOST_TOLERANCE)
+    close = [index for index in sparse if accuracy(index) >= enough]
+    chosen = min(close, key=lambda i: (round(trials[i].concepts_per_class), trials[i].n_parameters))
+    return chosen, errors[best], doubts
 
 
 def _doubts(data: TrainingSet, groups: np.ndarray | None, error: float) -> list[str]:
@@ -275,8 +293,8 @@ def _doubts(data: TrainingSet, groups: np.ndarray | None, error: float) -> list[
         smallest = min(sizes, key=lambda group: sizes[group])
         if sizes[smallest] < _FEW_ROWS:
             doubts.append(
-                f"group {smallest!r} has only {sizes[smallest]} validation rows, and all groups count equally."
+                f"Group {smallest!r} has only {sizes[smallest]} validation rows, and all groups count equally."
             )
     if error > _DOUBTFUL_ERROR:
-        doubts.append(f"the validation accuracy is only known to ± {error:.1%}. More labeled rows would help.")
+        doubts.append(f"The validation accuracy is known only to within ± {100 * error:.1f} points.")
     return doubts

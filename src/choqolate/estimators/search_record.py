@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+AUTO = "auto"
+SEARCHED = ("n_nodes", "temperature", "interactions")  # parameters that may be "auto"
 PAPER = {"n_nodes": 8, "interactions": "pairwise", "class_interactions": None, "bipolar": False, "temperature": 0.005}
+
+
+_KINDS = {"none": "weighted means", "pairwise": "all pairs", "factored": "factored pairs"}
+_SECOND = {"none": "weighted means", "pairwise": "all pairs"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,15 @@ class Trial:
     concepts_per_class: float
     n_parameters: int
 
+    def __post_init__(self) -> None:
+        numbers = {name: getattr(self, name) for name in ("temperature", "accuracy", "gini", "concepts_per_class")}
+        numbers |= {} if self.coherence is None else {"coherence": self.coherence}
+        for name, value in numbers.items():
+            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+                raise ChoqolateError(f"Expected {name} of a trial to be a number, got {value!r}.")
+        if self.interactions not in _KINDS or self.class_interactions not in (None, *_SECOND):
+            raise ChoqolateError(f"Expected kinds of interactions, got {self.interactions!r}.")
+
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters of the classifier."""
@@ -43,10 +62,9 @@ class Trial:
 
     def __str__(self) -> str:
         nodes = "one layer" if self.n_nodes is None else f"{self.n_nodes} nodes"
-        kind = {"none": "weighted means", "pairwise": "all pairs", "factored": "factored pairs"}[self.interactions]
-        second = {"none": " (classes: weighted means)", "pairwise": " (classes: all pairs)"}
-        own = "" if self.class_interactions is None else second[self.class_interactions]
-        return f"{nodes}, {kind}{own}{', bipolar' if self.bipolar else ''}, temperature {self.temperature:g}"
+        own = "" if self.class_interactions is None else f" (classes: {_SECOND[self.class_interactions]})"
+        bipolar = ", bipolar" if self.bipolar else ""
+        return f"{nodes}, {_KINDS[self.interactions]}{own}{bipolar}, temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +79,7 @@ class Search:
         rule: how the choice was made, in words.
         standard_error: of the best accuracy.
         rows: number of validation rows.
+        n_concepts: number of concepts.
         by_group: whether accuracy is the mean over groups.
         doubts: what makes the choice doubtful, in sentences.
         seconds: that the search took.
@@ -74,9 +93,14 @@ class Search:
     rule: str
     standard_error: float
     rows: int
+    n_concepts: int
     by_group: bool
     doubts: tuple[str, ...]
     seconds: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.chosen, int) or not 0 <= self.chosen < len(self.trials):
+            raise ChoqolateError(f"Expected the index of one of {len(self.trials)} trials, got {self.chosen!r}.")
 
     def __repr__(self) -> str:
         return f"Search({len(self.trials)} settings; chosen: {self.choice}, accuracy {self.choice.accuracy:.3f})"
@@ -106,25 +130,36 @@ class Search:
     def lines(self) -> list[str]:
         """What was chosen and what was given up, in sentences."""
         choice, best = self.choice, self.best
-        kind = "mean over groups of the validation accuracy" if self.by_group else "validation accuracy"
+        kind = "validation accuracy, averaged over groups," if self.by_group else "validation accuracy"
         said = [f"chosen: {choice} ({kind} {_measured(choice)})"]
         if best.accuracy > choice.accuracy:
             lost = f"{100 * (best.accuracy - choice.accuracy):.1f} points of accuracy given up"
             said.append(f"most accurate: {best} ({_measured(best)}); {lost}")
         if self.paper is not None:
-            said.append(f"the paper's settings: {_measured(self.paper)}")
+            said.append(f"the paper's settings: {_measured(self.paper)}, on the first fold of the validation rows")
         return [*said, f"rule: {self.rule}"]
 
     def as_dict(self) -> dict[str, Any]:
-        """The search such as JSON can hold; :meth:`from_dict` reads it."""
+        """The search as JSON-compatible data; :meth:`from_dict` reads it."""
         return asdict(self) | {"trials": [asdict(trial) for trial in self.trials], "doubts": list(self.doubts)}
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> Search:
-        """Read what :meth:`as_dict` wrote."""
-        trials = tuple(Trial(**trial) for trial in said["trials"])
-        paper = None if said["paper"] is None else Trial(**said["paper"])
-        return cls(**{**said, "trials": trials, "paper": paper, "doubts": tuple(said["doubts"])})
+        """Read what :meth:`as_dict` wrote.
+
+        Raises:
+            ChoqolateError: if it is incomplete or damaged.
+        """
+        try:
+            known = {field.name: said[field.name] for field in fields(cls)}
+            trials = tuple(Trial(**trial) for trial in said["trials"])
+            paper = None if said["paper"] is None else Trial(**said["paper"])
+            doubts = tuple(str(doubt) for doubt in said["doubts"])
+            found = cls(**known | {"trials": trials, "paper": paper, "doubts": doubts})
+            found.lines()
+        except (KeyError, TypeError, ValueError) as error:
+            raise ChoqolateError(f"The record of the search is incomplete or damaged: {error}") from error
+        return found
 
 
 def _measured(trial: Trial) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +11,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.concept_estimator import check_seeds
 from choqolate.estimators.search import search
-from choqolate.estimators.side_by_side import DTYPES, RunSpec, prepare_training, train_side_by_side
-from choqolate.estimators.table_inputs import complete_groups
-from choqolate.integral.layer import training_bytes
-
-_SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_side_by_side
 
 
 def fit_runs(
@@ -26,6 +21,7 @@ def fit_runs(
     *,
     temperatures: Iterable[float] | None = None,
     sample_weight: Any = None,
+    groups: Any = None,
     **parameters: Any,
 ) -> list[ChoqolateClassifier]:
     """Train one classifier for each seed, side by side in one pass over the data.
@@ -39,6 +35,7 @@ def fit_runs(
         seeds: the ``random_state`` of each run.
         temperatures: train all seeds at each of these temperatures, in the same pass; runs of one follow each other.
         sample_weight: weights ``(n,)``.
+        groups: group of each row ``(n,)``, for the search, see :meth:`ChoqolateClassifier.fit`.
         **parameters: any other parameter of :class:`ChoqolateClassifier`. What is ``"auto"`` is searched once, with the
             first seed, and is the same for all runs.
 
@@ -54,13 +51,17 @@ def fit_runs(
     prototype = ChoqolateClassifier(**parameters)
     if temperatures is not None and "temperature" in parameters:
         raise ChoqolateError("expected temperature=... or temperatures=..., got both: leave one out")
-    prototype._check_parameters()
-    data = prepare_training(*prototype._validate(X, y), sample_weight, prototype.class_weight, complete_groups(X))
+    if temperatures is not None and prototype.is_searching:
+        raise ChoqolateError(
+            "Expected temperatures=... or a search, but got both. Leave temperatures out, or give n_nodes and "
+            "interactions."
+        )
+    data, _ = prototype.prepare(X, y, sample_weight, groups)
     found = search(prototype, data, seeds[0]) if prototype.is_searching else None
     if found is not None:
         prototype = prototype.with_settings(found.settings)
     wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature_) for seed in seeds]
-    together = _runs_at_once(prototype, len(data.concepts), len(data.classes))
+    together = runs_at_once(prototype, len(data.concepts), len(data.classes))
     runs: list[ChoqolateClassifier] = []
     for start in range(0, len(wanted), together):
         some = wanted[start : start + together]
@@ -79,10 +80,3 @@ def _temperatures(temperatures: Iterable[float] | None, usual: float) -> list[fl
     for temperature in several:
         check_number("temperatures", temperature, minimum=0, strict=True)
     return several
-
-
-def _runs_at_once(prototype: ChoqolateClassifier, n_concepts: int, n_classes: int) -> int:
-    """How many runs fit side by side into the memory meant for them."""
-    shapes = prototype.architecture.shapes(n_concepts, n_classes)
-    n_weights = sum(math.prod(shape) for shape in shapes.values())
-    return max(1, _SIDE_BY_SIDE_BYTES // training_bytes(n_weights, DTYPES[prototype.dtype]))

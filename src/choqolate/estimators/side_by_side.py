@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from choqolate._util.device import pick_device
 from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import fit_scaling
+from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
 from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.fitted import FittedNetwork
@@ -27,6 +29,7 @@ from choqolate.network.training import History, Objective, train
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
+_SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -51,6 +54,14 @@ class TrainingSet:
     scaling: MinMax
     concept_means: np.ndarray
     label_shares: np.ndarray
+    _starts: dict[tuple[int, int], ClusterStart] = field(default_factory=dict)
+
+    def cluster_start(self, n_nodes: int, inputs: np.ndarray) -> ClusterStart:
+        """Clusters of the inputs ``(n, M)`` for so many nodes; they are found once."""
+        key = n_nodes, inputs.shape[1]
+        if key not in self._starts:
+            self._starts[key] = ClusterStart.fit(inputs, n_nodes)
+        return self._starts[key]
 
     def fitted(self, architecture: Architecture, parameters: Mapping[str, Tensor] | None = None) -> FittedNetwork:
         """The network that was trained on these rows; without parameters, only its names and sizes can be used."""
@@ -98,7 +109,7 @@ def prepare_training(
     check_unique(concepts)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if groups is not None:
-        groups = np.array(as_labels(groups, "groups", len(X)), dtype=object)
+        groups = np.array([str(group) for group in as_labels(groups, "groups", len(X))], dtype=object)
     present = weights > 0
     X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)
@@ -170,7 +181,7 @@ def train_network(
     inputs = data.fitted(architecture).as_inputs(data.scaled)
     start = None
     if classifier.start == "clusters" and architecture.n_nodes is not None:
-        start = ClusterStart.fit(inputs.numpy(), architecture.n_nodes)
+        start = data.cluster_start(architecture.n_nodes, inputs.numpy())
     seeds = [run.seed for run in wanted]
     network = ChoqolateNetwork(
         architecture, len(data.concepts), len(data.classes), seeds=seeds, start=start, dtype=dtype
@@ -194,9 +205,21 @@ def train_network(
     return network, histories
 
 
+def runs_at_once(classifier: ChoqolateClassifier, n_concepts: int, n_classes: int) -> int:
+    """How many runs fit side by side into the memory meant for them."""
+    shapes = classifier.architecture.shapes(n_concepts, n_classes)
+    n_weights = sum(math.prod(shape) for shape in shapes.values())
+    return max(1, _SIDE_BY_SIDE_BYTES // training_bytes(n_weights, DTYPES[classifier.dtype]))
+
+
 def _weights(data: TrainingSet, wanted: Sequence[RunSpec], folds: np.ndarray | None) -> np.ndarray:
     """Weights ``(n,)``, or ``(R, n)`` with zeros for the rows that a run holds out."""
     if folds is None:
         return data.weights
     weights = np.stack([data.weights * (folds != run.fold) for run in wanted])
+    if not weights.any(axis=1).all():
+        raise ChoqolateError(
+            "Expected rows with a weight above 0 in every part of the training rows, but too few have one. Give "
+            "n_nodes, temperature and interactions instead of 'auto'."
+        )
     return weights / weights.mean(axis=1, keepdims=True)

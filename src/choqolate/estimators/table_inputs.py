@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from choqolate._util.checks import as_labels
 from choqolate._util.text import listed
 from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, DoubtfulChoiceWarning
 
 
 def inputs(model: Any, table: ConceptScores) -> Any:
@@ -60,8 +61,17 @@ def _at(rows: np.ndarray, values: Any, name: str, n_rows: int) -> list[Any]:
     return [checked[row] for row in rows]
 
 
-def complete_groups(X: Any) -> np.ndarray | None:
-    """The group of each row, if ``X`` is a table that knows it of every row; else ``None``."""
-    if not isinstance(X, ConceptScores) or X.groups is None or any(group is None for group in X.groups):
+def complete_groups(X: Any, *, warn: bool = False) -> np.ndarray | None:
+    """The group of each row, if ``X`` is a table that knows it of every row; else ``None``.
+
+    Args:
+        X: what a classifier is fitted on.
+        warn: say so if groups are left out of account because some rows have none.
+    """
+    if not isinstance(X, ConceptScores) or X.groups is None:
         return None
-    return X.groups
+    lacking = sum(group is None for group in X.groups)
+    if lacking and warn:
+        message = f"{lacking:,} of {len(X):,} rows have no group, so the search takes no account of groups."
+        warnings.warn(message, DoubtfulChoiceWarning, stacklevel=4)
+    return None if lacking else X.groups

@@ -38,7 +38,7 @@ def fit_scores(
     Args:
         table: scores with labels, or the file of them.
         leave_out: concepts to train without.
-        n_runs: with two or more, so many seeds are trained with the same settings, and ``stability_`` says how often
+        n_runs: with two or more, train this many seeds with the same settings; ``stability_`` then says how often
             each node of the model recurs in the other runs. A model of one layer has no nodes to find again.
         **parameters: of :class:`ChoqolateClassifier`.
 
@@ -65,7 +65,10 @@ def _stability(model: ChoqolateClassifier, rows: ConceptScores, n_runs: int) -> 
     first = settings.pop("random_state")
     first = first if isinstance(first, int | np.integer) else 0
     seeds = [(int(first) + offset) % 2**32 for offset in range(1, n_runs)]
-    return node_stability([model, *fit_runs(rows, rows.labels, seeds, **settings)]).of_run(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
+        others = fit_runs(rows, rows.labels, seeds, **settings)
+    return node_stability([model, *others]).of_run(0)
 
 
 def fit_scores_runs(

@@ -78,5 +78,5 @@ def hold_out(data: TrainingSet) -> Validation:
     order = order[np.argsort(strata[order], kind="stable")]
     folds = np.empty(len(strata), dtype=int)
     folds[order] = np.arange(len(strata)) % N_FOLDS
-    needed = min(N_FOLDS, math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS)))
+    needed = min(N_FOLDS, len(folds), math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS)))
     return Validation(folds, tuple(range(needed)), data.groups)

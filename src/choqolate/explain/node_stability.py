@@ -89,9 +89,20 @@ class NodeStability:
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> NodeStability:
-        """Read what :meth:`as_dict` wrote."""
-        recurrence, similarity = (np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity"))
-        return cls(recurrence, similarity, int(said["n_runs"]))
+        """Read what :meth:`as_dict` wrote.
+
+        Raises:
+            ChoqolateError: if it is incomplete or damaged.
+        """
+        try:
+            recurrence, similarity = (np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity"))
+            n_runs = said["n_runs"]
+            fine = isinstance(n_runs, int) and recurrence.ndim == 2 and recurrence.shape == similarity.shape
+            if not fine or not ((recurrence >= 0) & (recurrence <= 1) & np.isfinite(similarity)).all():
+                raise ValueError("its numbers do not fit together")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ChoqolateError(f"The record of node stability is incomplete or damaged: {error}") from error
+        return cls(recurrence, similarity, n_runs)
 
 
 def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:

@@ -50,7 +50,7 @@ class ClusterStart:
     def apply(self, layer: ChoquetLayer, nodes: slice) -> None:
         """Raise the parameters of some nodes of a layer in place."""
         theta = dict(layer.named_parameters())
-        own = torch.arange(nodes.stop - nodes.start) % (int(self.clusters.max()) + 1)
+        own = torch.arange(nodes.stop - nodes.start, device=self.clusters.device) % (int(self.clusters.max()) + 1)
         inside = self.clusters == own[:, None]  # (N, M)
         if layer.interactions == "pairwise":
             theta["theta"][nodes] += _raised(inside[:, :, None] & inside[:, None, :]).to(theta["theta"])

@@ -61,8 +61,8 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("fingerprint of the scores", data.fingerprint),
         ("left out of training", listed(left_out, 20) if left_out else None),
         ("hyperparameters", ", ".join(f"{name} {parameters[name]}" for name in names)),
-        ("start of the nodes", _START[parameters["init"] or "random"] if not model.one_layer_ else None),
-        ("learning rate", _SCHEDULE[parameters["schedule"] or "constant"]),
+        ("start of the nodes", _START[parameters["init"]] if not model.one_layer_ else None),
+        ("learning rate", _SCHEDULE[parameters["schedule"]]),
         *_search(model),
         ("seed", parameters["random_state"]),
         ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
@@ -160,12 +160,11 @@ def _score(model: ChoqolateClassifier) -> list[str]:
 
 
 def _fit(model: ChoqolateClassifier) -> str:
-    usual, seed = ChoqolateClassifier().get_params(), model.random_state
-    meant = {"bipolar": False, "init": "random", "schedule": "constant"}  # what None stands for
+    usual, seed = ChoqolateClassifier().trained_settings, model.random_state
     changed = {
         name: value
         for name, value in model.trained_settings.items()
-        if value not in (usual[name], meant.get(name, usual[name])) and name not in _NOT_PART_OF_IT
+        if value != usual[name] and name not in _NOT_PART_OF_IT
     }
     unknown_seed = not isinstance(seed, int)
     if unknown_seed:
