@@ -105,7 +105,7 @@ def test_fronts_rivals_and_ceiling_are_lines():
     result = make_result()
     axes = plots.trade_off(result)
     for ax, name in zip(axes[:3], ("concepts_per_class", "gini", "coherence"), strict=True):
-        (front,) = lines_named(ax, "best of ours for its sparsity")
+        (front,) = lines_named(ax, "CHOQOLATE, best for its sparsity")
         expected = [(getattr(t, name), 100 * t.accuracy) for t in result.front(name)]
         np.testing.assert_allclose(np.column_stack(front.get_data()), expected)
     for place, ax in enumerate(axes):

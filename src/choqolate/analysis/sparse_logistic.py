@@ -32,7 +32,7 @@ class LinearWeights(NamedTuple):
 
 
 class SoftmaxRegression:
-    r"""Mean cross-entropy :math:`\sum_i w_i \, \mathrm{CE}_i`, :math:`\sum_i w_i = 1`, and the penalised fits to it.
+    r"""Mean cross-entropy :math:`\sum_i w_i \, \mathrm{CE}_i`, :math:`\sum_i w_i = 1`, and the penalized fits to it.
 
     Columns are centered inside, which changes nothing but the intercepts and the number of steps.
 
@@ -58,7 +58,7 @@ class SoftmaxRegression:
         self.shape = n_classes, self.X.shape[1]
 
     def l1_path(self, penalties: Iterable[float], tolerance: float = 1e-2) -> Iterator[LinearWeights]:
-        r"""Minimise the loss plus :math:`\lambda |W|_1` for each λ, one after the other; intercepts are free.
+        r"""Minimize the loss plus :math:`\lambda |W|_1` for each λ, one after the other; intercepts are free.
 
         The optimum is that of scikit-learn's ``LogisticRegression`` with an l1 penalty and C = 1 / (n λ).
 
@@ -83,16 +83,16 @@ class SoftmaxRegression:
             def objective(flat: np.ndarray, price: np.ndarray = price) -> tuple[float, np.ndarray]:
                 positive, negative = flat.reshape(2, *self.shape)
                 loss, gradient = self._loss(positive - negative)
-                penalised = loss + float((price * (positive + negative)).sum())
-                return penalised, np.stack([price + gradient, price - gradient]).ravel()
+                penalized = loss + float((price * (positive + negative)).sum())
+                return penalized, np.stack([price + gradient, price - gradient]).ravel()
 
-            theta = _minimise(objective, theta.ravel(), tolerance * penalty, bounds).reshape(2, *self.shape)
+            theta = _minimize(objective, theta.ravel(), tolerance * penalty, bounds).reshape(2, *self.shape)
             yield self._as_weights(theta[0] - theta[1])
 
     def l2_fits(
         self, penalties: Iterable[float], selected: np.ndarray | None = None, tolerance: float = 1e-6
     ) -> list[LinearWeights]:
-        r"""Minimise the loss plus :math:`\frac{\lambda}{2} |W|^2` for each λ, one after the other; intercepts are free.
+        r"""Minimize the loss plus :math:`\frac{\lambda}{2} |W|^2` for each λ, one after the other; intercepts are free.
 
         With all weights, the optimum is that of scikit-learn's ``LogisticRegression`` with C = 1 / (n λ).
 
@@ -118,7 +118,7 @@ class SoftmaxRegression:
                 loss, gradient = self._loss(whole)
                 return loss + float((price * whole**2).sum()) / 2, (gradient + price * whole)[free]
 
-            theta[free] = _minimise(objective, theta[free], tolerance)
+            theta[free] = _minimize(objective, theta[free], tolerance)
             fits.append(self._as_weights(theta.copy()))
         return fits
 
@@ -156,7 +156,7 @@ class SoftmaxRegression:
         return LinearWeights(W, theta[:, -1] - W @ self.means)
 
 
-def _minimise(
+def _minimize(
     objective: Callable[[np.ndarray], tuple[float, np.ndarray]],
     start: np.ndarray,
     tolerance: float,

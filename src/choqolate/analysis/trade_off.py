@@ -66,8 +66,8 @@ class TradeOff:
     """Accuracy against sparsity, all measured on the same validation rows.
 
     Attributes:
-        search: the settings of ours, see :class:`~choqolate.estimators.search_record.Search`.
-        rivals: l1-penalised logistic regression along its path, sparse to dense.
+        search: the settings of CHOQOLATE, see :class:`~choqolate.estimators.search_record.Search`.
+        rivals: l1-penalized logistic regression along its path, sparse to dense.
         refitted: the same, refitted with next to no penalty on the concepts that each class selected.
         ceiling: accuracy of logistic regression on all concepts, with the best of some l2 penalties.
     """
@@ -83,7 +83,7 @@ class TradeOff:
 
     @property
     def standard_error(self) -> float:
-        """Of the best accuracy of ours."""
+        """Standard error of CHOQOLATE's best accuracy."""
         return self.search.standard_error
 
     @property
@@ -108,7 +108,7 @@ class TradeOff:
         return frame
 
     def front(self, x: str = "concepts_per_class") -> tuple[Trial, ...]:
-        """The settings of ours that no other one beats in accuracy and in ``x`` at once, the sparsest first.
+        """The settings of CHOQOLATE that no other one beats in accuracy and in ``x`` at once, the sparsest first.
 
         Args:
             x: ``"concepts_per_class"`` or ``"n_parameters"`` (fewer is better), ``"gini"`` or ``"coherence"`` (more is
@@ -179,7 +179,7 @@ def trade_off(
 ) -> TradeOff:
     """Measure how accurate a model can be for how few concepts, and how sparse logistic regression compares.
 
-    The settings that the search behind ``"auto"`` tries, l1-penalised logistic regression on the same scaled scores
+    The settings that the search behind ``"auto"`` tries, l1-penalized logistic regression on the same scaled scores
     along its path, the same refitted, and logistic regression on all concepts are all trained on the same training rows
     and measured on the same validation rows. Where groups are known, accuracy is the mean over them.
 

@@ -99,7 +99,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
 def _families(
     classifier: ChoqolateClassifier, n_concepts: int, n_classes: int
 ) -> dict[Architecture, tuple[float, ...]]:
-    """The architectures to try, each with its temperatures; what the classifier gives takes the place of ours."""
+    """The architectures to try, each with its temperatures; what the classifier gives takes precedence."""
     wide = min(max(2 ** math.ceil(math.log2(n_classes)), 16), 128)
     proposed: list[tuple[Architecture, tuple[float, ...]]] = [
         (Architecture(None, "none"), (0.005, 0.01, 0.02, 0.05)),

@@ -32,7 +32,7 @@ ONE_LAYER = "one layer"
 _KINDS = {ONE_LAYER: "o", "weighted means": "s", "pairs": "^"}
 _RIVALS = {"l1 logistic regression": (style.PALETTE[1], "x", ":"), "the same, refitted": (style.PALETTE[3], "+", "-.")}
 _CEILING = "logistic regression on all concepts"
-_FRONT, _CHOSEN, _PAPER = "best of ours for its sparsity", "chosen", "paper"
+_FRONT, _CHOSEN, _PAPER = "CHOQOLATE, best for its sparsity", "chosen", "paper"
 _FONT, _POINT, _RING = 9.0, 6.0, 12.0  # points, see style.font
 _SHADES = (0.0, 0.78)  # part of the colour map: its bright end is lost on white
 _PANEL = (4.3, 3.3)  # inches
@@ -48,7 +48,7 @@ def trade_off(
 
     Markers stand for the kind of model, hollow ones for models that count the absence of concepts too, and colors for
     temperatures. A line joins the settings that no other one beats in both. Sparse logistic regression has lines of
-    its own where the axis is defined for it; what lies below all settings of ours is cut off.
+    its own where the axis is defined for it; what lies below all settings of CHOQOLATE is cut off.
 
     Args:
         result: see :func:`choqolate.trade_off`.
@@ -117,7 +117,7 @@ def _new_axes(count: int) -> list[Axes]:
 
 
 def _accuracy_limits(result: TradeOff) -> tuple[float, float]:
-    """From the least accurate setting of ours to the best of all, in per cent, with some room."""
+    """From the least accurate setting of CHOQOLATE to the best of all, in percent, with some room."""
     own = [*result.search.trials, *([result.search.paper] if result.search.paper else [])]
     others = [result.ceiling, *(point.accuracy for point in (*result.rivals, *result.refitted))]
     low = 100 * min(result.ceiling, *(trial.accuracy for trial in own))
