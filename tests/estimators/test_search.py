@@ -286,8 +286,9 @@ def test_vocabularies_too_large_for_pairs_are_tried_with_factored_ones(monkeypat
 def test_a_table_in_which_some_rows_have_no_group_is_searched_without_groups():
     X, y, groups = bird_scores(150)
     table = cq.ConceptScores(X.to_numpy(), CONCEPTS, labels=y, groups=[None, *groups[1:]])
-    with pytest.warns(DoubtfulChoiceWarning, match="1 of 150 rows have no group, so the search takes no account"):
+    with pytest.warns(DoubtfulChoiceWarning) as said:
         model = cq.ChoqolateClassifier(**AUTO, epochs=2).fit(table, y)
+    assert str(said[0].message) == "1 of 150 rows have no group, so the search takes no account of groups."
     assert not model.search_.by_group
 
 
@@ -328,13 +329,14 @@ def test_parameters_set_to_auto_after_fitting_ask_for_a_fit():
 
 
 def test_the_paper_being_better_is_a_doubt():
-    X, y, _ = bird_scores(300)
+    """Means of one layer see little of a parity; pairs of concepts see it well."""
+    rng = np.random.default_rng(0)
+    X = rng.random((600, 4))
+    y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)
     given = dict(n_nodes=None, interactions="none", temperature="auto", bipolar=False)
-    with pytest.warns(DoubtfulChoiceWarning) as said:
-        model = cq.ChoqolateClassifier(**given, epochs=40, learning_rate=1e-6).fit(X, y)  # next to no training
-    paper = model.search_.paper.accuracy
-    worse = any("The paper's settings reach" in str(one.message) for one in said)
-    assert worse == (paper > model.search_.choice.accuracy + 0.01)
+    with pytest.warns(DoubtfulChoiceWarning, match=r"The paper's settings reach 0\.\d+ where this one reaches 0\.\d+"):
+        model = cq.ChoqolateClassifier(**given).fit(X, y)
+    assert model.search_.paper.accuracy > model.search_.choice.accuracy + 0.05
 
 
 DAMAGE = {

@@ -91,10 +91,10 @@ def warn_blind(n_features: int, n_nodes: int | None, n_classes: int, bipolar: bo
         )
 
 
-def warn_constant(concepts: Sequence[str]) -> None:
+def warn_constant(concepts: Sequence[str], *, stacklevel: int = 5) -> None:
     """A concept with one value carries no information; it is scaled to zero."""
     if concepts:
-        _warn(f"constant on the training scores and so without influence: {listed(concepts)}", stacklevel=6)
+        _warn(f"constant on the training scores and so without influence: {listed(concepts)}", stacklevel)
 
 
 def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known: str = "this model knows") -> list[int]:

@@ -72,7 +72,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
     chosen, error, doubts = _choose(trials, paper, errors, classifier.sparsity)
     doubts += _doubts(data, validation.seen_groups, error)
     ours = first.accuracy(hits[chosen])
-    if paper is not None and paper.accuracy > ours + MOST_TOLERANCE:
+    if paper is not None and paper.accuracy > ours + max(MOST_TOLERANCE, first.standard_error(hits[chosen])):
         doubts.append(f"The paper's settings reach {paper.accuracy:.3f} where this one reaches {ours:.3f}.")
     if doubts:
         message = f"The choice of settings is doubtful: {' '.join(doubts)}"

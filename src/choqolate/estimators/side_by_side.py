@@ -115,7 +115,7 @@ def prepare_training(
     classes, targets = np.unique(y, return_inverse=True)
     check_classes(classes)
     scaling, constant = fit_scaling(X, concepts)
-    warn_constant(constant)
+    warn_constant(constant, stacklevel=6)
     scaled = scaling(X)
     shares = np.bincount(targets, weights, len(classes)) / weights.sum()
     means = np.average(scaled, axis=0, weights=weights)

@@ -70,7 +70,7 @@ def trade_off(
     ...     Trial(n_nodes=None, temperature=0.005, accuracy=0.9, gini=0.6, concepts_per_class=9.0, **settings),
     ...     Trial(n_nodes=8, temperature=0.02, accuracy=0.8, gini=0.9, concepts_per_class=3.0, **settings),
     ... )
-    >>> search = Search(trials, 0, None, "clusters", "cosine", "", 0.01, 100, False, (), 1.0)
+    >>> search = Search(trials, 0, None, "clusters", "cosine", "", 0.01, 100, 20, False, (), 1.0)
     >>> axes = trade_off(TradeOff(search, (), (), 0.95))
     >>> [ax.get_xlabel() for ax in axes]
     ['concepts per class', 'Attribution Gini', 'Node Coherence', 'number of nodes']
