@@ -1,0 +1,170 @@
+"""How far a share of rows can be trusted: intervals, and whether a change is more than chance."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from choqolate.errors import ChoqolateError
+
+TOO_FEW = 10  # rows: of fewer, a share says next to nothing (9 of 9 may be 70 %)
+_Z = 1.959963984540054  # a standard normal lies within ± this with a probability of 95 %
+
+
+class Proportion(NamedTuple):
+    """A share of rows, such as those that are classified correctly, with its 95 % Wilson interval.
+
+    Attributes:
+        hits: rows that count.
+        rows: all rows.
+
+    >>> share = Proportion(36, 48)
+    >>> share.value, [round(end, 3) for end in share.interval], share.too_few
+    (0.75, [0.612, 0.851], False)
+    >>> Proportion(3, 4).too_few
+    True
+    """
+
+    hits: int
+    rows: int
+
+    @property
+    def value(self) -> float:
+        """The share itself; NaN of no rows."""
+        return self.hits / self.rows if self.rows else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its 95 % interval, see :func:`wilson_interval`."""
+        return wilson_interval(self.hits, self.rows)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few rows (under ten) for the share to tell anything."""
+        return self.rows < TOO_FEW
+
+
+class PairedChange(NamedTuple):
+    """How many predictions an edit, or another model, corrected and spoiled on the same rows.
+
+    Attributes:
+        gained: rows that are right now and were wrong before.
+        lost: rows that are wrong now and were right before.
+        rows: all rows.
+
+    >>> change = PairedChange(gained=6, lost=2, rows=48)
+    >>> round(change.value, 3), round(change.p_value, 3), change.beyond_chance
+    (0.083, 0.289, False)
+    """
+
+    gained: int
+    lost: int
+    rows: int
+
+    @property
+    def value(self) -> float:
+        """Change of the accuracy; NaN of no rows."""
+        return (self.gained - self.lost) / self.rows if self.rows else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        r"""95 % interval of the change, an adjusted Wald interval for paired shares (Bonett and Price, 2012).
+
+        With :math:`p = (\mathrm{gained} + 1) / (n + 2)` and :math:`q = (\mathrm{lost} + 1) / (n + 2)`,
+
+        .. math:: p - q \pm 1.96 \sqrt{\frac{p + q - (p - q)^2}{n + 2}}
+        """
+        if not self.rows:
+            return math.nan, math.nan
+        p, q = (self.gained + 1) / (self.rows + 2), (self.lost + 1) / (self.rows + 2)
+        reach = _Z * math.sqrt((p + q - (p - q) ** 2) / (self.rows + 2))
+        return max(p - q - reach, -1.0), min(p - q + reach, 1.0)
+
+    @property
+    def p_value(self) -> float:
+        """Exact McNemar test: how often chance alone gives a change at least as lopsided. One if nothing changed."""
+        from scipy.stats import binomtest
+
+        changed = self.gained + self.lost
+        return float(binomtest(self.gained, changed).pvalue) if changed else 1.0
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the change is significant at 5 %."""
+        return self.p_value < 0.05
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few rows (under ten) for the change to tell anything."""
+        return self.rows < TOO_FEW
+
+
+def wilson_interval(hits: float, rows: float) -> tuple[float, float]:
+    r"""95 % interval of a share (Wilson, 1927), good for few rows and for shares near 0 or 1 too.
+
+    With :math:`p = \mathrm{hits} / n` and z = 1.96,
+
+    .. math:: \frac{p + z^2/2n \pm z \sqrt{p(1-p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Args:
+        hits: rows that count.
+        rows: n, all rows.
+    Returns:
+        Lower and upper end; (0, 1) of no rows.
+    Raises:
+        ChoqolateError: If ``hits`` is not between 0 and ``rows``.
+
+    >>> [round(end, 4) for end in wilson_interval(8, 10)]
+    [0.4902, 0.9433]
+    """
+    if not 0 <= hits <= rows:
+        raise ChoqolateError(f"hits: expected a number from 0 to {rows}, got {hits}.")
+    if not rows:
+        return 0.0, 1.0
+    share, square = hits / rows, _Z * _Z / rows
+    center, reach = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
+    low = 0.0 if hits == 0 else (center - reach) / (1 + square)
+    high = 1.0 if hits == rows else (center + reach) / (1 + square)
+    return low, high
+
+
+def difference_interval(first: Proportion, second: Proportion) -> tuple[float, float]:
+    """95 % interval of the difference of two shares of different rows (Newcombe's hybrid score interval, 1998).
+
+    Args:
+        first: the share that is subtracted from.
+        second: the share that is subtracted.
+    Returns:
+        Lower and upper end; (-1, 1) if one of them has no rows.
+
+    >>> [round(end, 4) for end in difference_interval(Proportion(56, 70), Proportion(48, 80))]
+    [0.0524, 0.3339]
+    """
+    if not (first.rows and second.rows):
+        return -1.0, 1.0
+    difference = first.value - second.value
+    (low, high), (other_low, other_high) = first.interval, second.interval
+    down = math.hypot(first.value - low, other_high - second.value)
+    up = math.hypot(high - first.value, second.value - other_low)
+    return max(difference - down, -1.0), min(difference + up, 1.0)
+
+
+def paired_change(before: ArrayLike, after: ArrayLike) -> PairedChange:
+    """Compare which rows are right before and after.
+
+    Args:
+        before: Whether each prediction was right, shape (n,).
+        after: The same of the same rows afterwards.
+    Raises:
+        ChoqolateError: If the numbers of rows differ.
+
+    >>> paired_change([True, False, False], [True, True, False])
+    PairedChange(gained=1, lost=0, rows=3)
+    """
+    old, new = (np.asarray(side, dtype=bool) for side in (before, after))
+    if old.shape != new.shape or old.ndim != 1:
+        raise ChoqolateError(f"after: expected the {len(old)} rows of before, got shapes {old.shape} and {new.shape}.")
+    return PairedChange(int((new & ~old).sum()), int((old & ~new).sum()), len(old))

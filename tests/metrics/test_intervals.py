@@ -1,0 +1,92 @@
+"""Intervals and paired tests against SciPy, formulas written out, and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import binom, binomtest
+
+from choqolate import metrics
+from choqolate.errors import ChoqolateError
+from choqolate.metrics import PairedChange, Proportion
+
+counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(counts)
+def test_a_wilson_interval_is_scipys(pair):
+    expected = binomtest(*pair).proportion_ci(method="wilson")
+    np.testing.assert_allclose(metrics.wilson_interval(*pair), (expected.low, expected.high), atol=1e-12)
+
+
+@pytest.mark.parametrize(("hits", "rows"), [(3, 17), (48, 60), (999, 1000)])
+def test_the_ends_of_a_wilson_interval_are_where_the_score_test_just_rejects(hits, rows):
+    share = hits / rows
+
+    def z(p):
+        return (share - p) / math.sqrt(p * (1 - p) / rows)
+
+    low = brentq(lambda p: z(p) - 1.959963984540054, 1e-9, share)
+    high = brentq(lambda p: z(p) + 1.959963984540054, share, 1 - 1e-9)
+    np.testing.assert_allclose(metrics.wilson_interval(hits, rows), (low, high), atol=1e-9)
+
+
+@pytest.mark.parametrize("true", [0.5, 0.9, 0.99])
+def test_wilson_intervals_cover_the_truth_about_95_times_of_100(true):
+    hits = np.arange(61)
+    covered = np.array([low <= true <= high for low, high in (metrics.wilson_interval(int(h), 60) for h in hits)])
+    assert 0.92 < binom.pmf(hits, 60, true)[covered].sum() < 0.99
+
+
+def test_no_rows_tell_nothing():
+    assert metrics.wilson_interval(0, 0) == (0.0, 1.0)
+    assert math.isnan(Proportion(0, 0).value)
+    assert metrics.difference_interval(Proportion(0, 0), Proportion(5, 9)) == (-1.0, 1.0)
+    assert PairedChange(0, 0, 0).p_value == 1.0
+    assert all(map(math.isnan, (PairedChange(0, 0, 0).value, *PairedChange(0, 0, 0).interval)))
+
+
+@pytest.mark.parametrize(("hits", "rows"), [(-1, 5), (6, 5)])
+def test_impossible_counts_are_refused(hits, rows):
+    with pytest.raises(ChoqolateError, match="hits: expected a number from 0 to 5"):
+        metrics.wilson_interval(hits, rows)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 200))
+def test_a_paired_p_value_is_the_tail_of_a_fair_coin(gained, lost, kept):
+    change = PairedChange(gained, lost, gained + lost + kept)
+    n = gained + lost
+    tail = sum(math.comb(n, k) for k in range(min(gained, lost) + 1)) / 2**n
+    assert change.p_value == pytest.approx(min(1.0, 2 * tail), rel=1e-9)
+    low, high = change.interval
+    assert -1 <= low <= high <= 1
+
+
+def test_a_paired_interval_covers_the_true_change_about_95_times_of_100():
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(80, [0.15, 0.05, 0.8], 4_000)
+    covered = [low <= 0.1 <= high for low, high in (PairedChange(int(g), int(l), 80).interval for g, l, _ in drawn)]
+    assert 0.93 < np.mean(covered) < 0.98
+
+
+def test_eight_points_on_48_images_may_be_chance_and_on_4800_they_are_not():
+    assert not PairedChange(7, 3, 48).beyond_chance
+    assert PairedChange(700, 300, 4_800).beyond_chance
+
+
+def test_an_interval_of_a_difference_is_newcombes():  # method 10 in his Table II, cases (a), (c) and (h)
+    for first, second, expected in (
+        ((56, 70), (48, 80), (0.0524, 0.3339)),
+        ((6, 7), (2, 7), (0.0582, 0.8062)),
+        ((10, 10), (0, 10), (0.6075, 1.0)),
+    ):
+        found = metrics.difference_interval(Proportion(*first), Proportion(*second))
+        np.testing.assert_allclose(found, expected, atol=5e-5)
+
+
+def test_paired_changes_need_the_same_rows():
+    with pytest.raises(ChoqolateError, match="expected the 2 rows of before"):
+        metrics.paired_change([True, False], [True])
