@@ -16,10 +16,10 @@ from choqolate.metrics import PairedChange, Proportion
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
-@given(counts)
-def test_a_wilson_interval_is_scipys(pair):
-    expected = binomtest(*pair).proportion_ci(method="wilson")
-    np.testing.assert_allclose(metrics.wilson_interval(*pair), (expected.low, expected.high), atol=1e-12)
+@given(counts, st.sampled_from([0.5, 0.9, 0.95, 0.9999]))
+def test_a_wilson_interval_is_scipys(pair, confidence):
+    expected = binomtest(*pair).proportion_ci(confidence, method="wilson")
+    np.testing.assert_allclose(metrics.wilson_interval(*pair, confidence), (expected.low, expected.high), atol=1e-12)
 
 
 @pytest.mark.parametrize(("hits", "rows"), [(3, 17), (48, 60), (999, 1000)])
@@ -85,6 +85,12 @@ def test_an_interval_of_a_difference_is_newcombes():  # method 10 in his Table I
     ):
         found = metrics.difference_interval(Proportion(*first), Proportion(*second))
         np.testing.assert_allclose(found, expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95])
+def test_a_confidence_is_a_share(confidence):
+    with pytest.raises(ChoqolateError, match="confidence: expected a number above 0 and below 1"):
+        metrics.wilson_interval(1, 2, confidence)
 
 
 def test_paired_changes_need_the_same_rows():

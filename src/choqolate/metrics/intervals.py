@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from choqolate.errors import ChoqolateError
+from choqolate.metrics.arrays import Floats
 
 TOO_FEW = 10  # rows: of fewer, a share says next to nothing (9 of 9 may be 70 %)
-_Z = 1.959963984540054  # a standard normal lies within ± this with a probability of 95 %
 
 
 class Proportion(NamedTuple):
@@ -80,7 +81,7 @@ class PairedChange(NamedTuple):
         if not self.rows:
             return math.nan, math.nan
         p, q = (self.gained + 1) / (self.rows + 2), (self.lost + 1) / (self.rows + 2)
-        reach = _Z * math.sqrt((p + q - (p - q) ** 2) / (self.rows + 2))
+        reach = _quantile(0.95) * math.sqrt((p + q - (p - q) ** 2) / (self.rows + 2))
         return max(p - q - reach, -1.0), min(p - q + reach, 1.0)
 
     @property
@@ -102,16 +103,17 @@ class PairedChange(NamedTuple):
         return self.rows < TOO_FEW
 
 
-def wilson_interval(hits: float, rows: float) -> tuple[float, float]:
-    r"""95 % interval of a share (Wilson, 1927), good for few rows and for shares near 0 or 1 too.
+def wilson_interval(hits: float, rows: float, confidence: float = 0.95) -> tuple[float, float]:
+    r"""Interval of a share (Wilson, 1927), good for few rows and for shares near 0 or 1 too.
 
-    With :math:`p = \mathrm{hits} / n` and z = 1.96,
+    With :math:`p = \mathrm{hits} / n` and z the quantile of the normal distribution, 1.96 for 95 %,
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p(1-p)/n + z^2/4n^2}}{1 + z^2/n}
 
     Args:
         hits: rows that count.
         rows: n, all rows.
+        confidence: how often such intervals hold the true share.
     Returns:
         Lower and upper end; (0, 1) of no rows.
     Raises:
@@ -122,34 +124,55 @@ def wilson_interval(hits: float, rows: float) -> tuple[float, float]:
     """
     if not 0 <= hits <= rows:
         raise ChoqolateError(f"hits: expected a number from 0 to {rows}, got {hits}.")
-    if not rows:
-        return 0.0, 1.0
-    share, square = hits / rows, _Z * _Z / rows
-    center, reach = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
-    low = 0.0 if hits == 0 else (center - reach) / (1 + square)
-    high = 1.0 if hits == rows else (center + reach) / (1 + square)
-    return low, high
+    low, high = _wilson(np.asarray(float(hits)), np.asarray(float(rows)), _quantile(confidence))
+    return float(low), float(high)
 
 
-def difference_interval(first: Proportion, second: Proportion) -> tuple[float, float]:
-    """95 % interval of the difference of two shares of different rows (Newcombe's hybrid score interval, 1998).
+def difference_interval(first: Proportion, second: Proportion, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval of the difference of two shares of different rows (Newcombe's hybrid score interval, 1998).
 
     Args:
         first: the share that is subtracted from.
         second: the share that is subtracted.
+        confidence: how often such intervals hold the true difference.
     Returns:
         Lower and upper end; (-1, 1) if one of them has no rows.
 
     >>> [round(end, 4) for end in difference_interval(Proportion(56, 70), Proportion(48, 80))]
     [0.0524, 0.3339]
     """
-    if not (first.rows and second.rows):
-        return -1.0, 1.0
-    difference = first.value - second.value
-    (low, high), (other_low, other_high) = first.interval, second.interval
-    down = math.hypot(first.value - low, other_high - second.value)
-    up = math.hypot(high - first.value, second.value - other_low)
-    return max(difference - down, -1.0), min(difference + up, 1.0)
+    ends = difference_intervals(*(np.asarray(float(count)) for count in (*first, *second)), confidence)
+    return float(ends[0]), float(ends[1])
+
+
+def difference_intervals(
+    first_hits: Floats, first_rows: Floats, second_hits: Floats, second_rows: Floats, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Compute :func:`difference_interval` for arrays of counts: lower and upper ends."""
+    z = _quantile(confidence)
+    low, high = _wilson(first_hits, first_rows, z)
+    other_low, other_high = _wilson(second_hits, second_rows, z)
+    share, other = first_hits / np.maximum(first_rows, 1), second_hits / np.maximum(second_rows, 1)
+    known = (first_rows > 0) & (second_rows > 0)
+    down, up = np.hypot(share - low, other_high - other), np.hypot(high - share, other - other_low)
+    return (
+        np.where(known, np.maximum(share - other - down, -1.0), -1.0),
+        np.where(known, np.minimum(share - other + up, 1.0), 1.0),
+    )
+
+
+def _wilson(hits: Floats, rows: Floats, z: float) -> tuple[Floats, Floats]:
+    share, square = hits / np.maximum(rows, 1), z * z / np.maximum(rows, 1)
+    center, reach = share + square / 2, np.sqrt(square * (share * (1 - share) + square / 4))
+    low = np.where(hits == 0, 0.0, (center - reach) / (1 + square))
+    high = np.where(hits == rows, 1.0, (center + reach) / (1 + square))
+    return low, high
+
+
+def _quantile(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ChoqolateError(f"confidence: expected a number above 0 and below 1, got {confidence!r}.")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def paired_change(before: ArrayLike, after: ArrayLike) -> PairedChange:
