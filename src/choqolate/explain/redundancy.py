@@ -226,13 +226,19 @@ def _tree(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return distances, linkage(distances, method="average")
 
 
-def _groups(correlation: np.ndarray, names: Sequence[str], group_at: float) -> list[Group]:
-    """Clusters of two or more, the one with the highest mean correlation first; of equals, the larger one."""
+def correlated_groups(correlation: np.ndarray, group_at: float) -> np.ndarray:
+    """Number the groups of at least two concepts ``(M,)``: average linkage of 1 - R, cut at ``1 - group_at``."""
     from scipy.cluster.hierarchy import fcluster
 
+    labels: np.ndarray = fcluster(_tree(correlation)[1], 1 - group_at, criterion="distance")
+    return labels
+
+
+def _groups(correlation: np.ndarray, names: Sequence[str], group_at: float) -> list[Group]:
+    """Clusters of two or more, the one with the highest mean correlation first; of equals, the larger one."""
     if len(names) < 2:
         return []
-    labels = fcluster(_tree(correlation)[1], 1 - group_at, criterion="distance")
+    labels = correlated_groups(correlation, group_at)
     groups = []
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

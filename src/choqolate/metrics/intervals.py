@@ -141,8 +141,9 @@ def difference_interval(first: Proportion, second: Proportion, confidence: float
     >>> [round(end, 4) for end in difference_interval(Proportion(56, 70), Proportion(48, 80))]
     [0.0524, 0.3339]
     """
-    ends = difference_intervals(*(np.asarray(float(count)) for count in (*first, *second)), confidence)
-    return float(ends[0]), float(ends[1])
+    counts = [np.asarray(float(count)) for count in (*first, *second)]
+    low, high = difference_intervals(counts[0], counts[1], counts[2], counts[3], confidence)
+    return float(low), float(high)
 
 
 def difference_intervals(
