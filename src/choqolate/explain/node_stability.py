@@ -129,16 +129,30 @@ def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
     shares = [np.abs(model.node_attributions_) for model in models]
     if len({(tuple(model.concepts_), own.shape) for model, own in zip(models, shares, strict=True)}) > 1:
         raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
-    units = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), np.finfo(float).tiny) for own in shares]
     cosines = np.stack(
-        [[_matched(one, other) for j, other in enumerate(units) if j != i] for i, one in enumerate(units)]
+        [[match_nodes(one, other)[2] for j, other in enumerate(shares) if j != i] for i, one in enumerate(shares)]
     )
     return NodeStability((cosines >= RECURS).mean(axis=1), cosines.mean(axis=1))
 
 
-def _matched(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Cosine of each node of one run with its partner in another ``(N,)``."""
-    cosines = one @ other.T
+def match_nodes(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pair the nodes of two models one to one, so that the sum of cosines is the largest (the Hungarian method).
+
+    Args:
+        one, other: attributions ``(N, M)`` and ``(N', M)``; signs are ignored.
+
+    Returns:
+        Nodes of the first model, in order, their partners, and their cosines, each ``(min(N, N'),)``.
+
+    >>> match_nodes(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 2.0], [3.0, 0.0]]))
+    (array([0, 1]), array([1, 0]), array([1., 1.]))
+    """
+    cosines = _units(one) @ _units(other).T
     rows, columns = linear_sum_assignment(-cosines)
-    matched: np.ndarray = cosines[rows, columns]
-    return matched
+    return rows, columns, cosines[rows, columns]
+
+
+def _units(attributions: np.ndarray) -> np.ndarray:
+    sizes = np.abs(attributions)
+    units: np.ndarray = sizes / np.maximum(np.linalg.norm(sizes, axis=1, keepdims=True), np.finfo(float).tiny)
+    return units

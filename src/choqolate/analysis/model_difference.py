@@ -1,0 +1,211 @@
+"""Two models side by side: which nodes they share, and the images on which they disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from choqolate._util.text import listed
+from choqolate.analysis.evaluation import held_out
+from choqolate.data.rows import class_index, class_places
+from choqolate.errors import ChoqolateError
+from choqolate.estimators.table_inputs import inputs
+from choqolate.explain.change import count_transitions
+from choqolate.explain.model_protocols import check_choquet_model
+from choqolate.explain.node_stability import RECURS, match_nodes
+from choqolate.metrics import PairedChange, Proportion, paired_change
+
+if TYPE_CHECKING:
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+SMALLEST = 0.001  # change of a Shapley value that is listed
+
+
+class NodeMatch(NamedTuple):
+    """A node of the first model and its partner in the second; one of them is ``None`` where there is no partner.
+
+    Attributes:
+        first, second: indices of the nodes.
+        similarity: cosine of their Shapley values; 0 without a partner.
+        changes: Shapley values in the second node minus those in the first, by concept, the largest change first.
+    """
+
+    first: int | None
+    second: int | None
+    similarity: float
+    changes: tuple[tuple[str, float], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether both nodes stand for the same: a cosine of at least 0.8."""
+        return self.similarity >= RECURS
+
+
+@dataclass(frozen=True, repr=False)
+class Disagreements:
+    """Rows on which two models predict, and those on which they disagree.
+
+    Attributes:
+        rows: the rows that were used.
+        chosen: which rows these are, in words.
+        first, second: the predicted class of each row, by name.
+        where: indices of the rows on which these differ, the clearest cases first: the sum of both margins.
+        right: of labelled rows, the share that each model gets right; ``None`` without labels.
+        change: how many rows the second model corrects and spoils; ``None`` without labels.
+    """
+
+    rows: ConceptScores
+    chosen: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    where: tuple[int, ...]
+    right: tuple[Proportion, Proportion] | None
+    change: PairedChange | None
+
+    def __repr__(self) -> str:
+        return f"Disagreements({len(self.where):,} of {len(self.rows):,} rows)"
+
+    @property
+    def agreement(self) -> Proportion:
+        """Share of the rows on which both models predict the same class."""
+        return Proportion(len(self.rows) - len(self.where), len(self.rows))
+
+    @property
+    def transitions(self) -> dict[tuple[object, object], int]:
+        """How many rows the first model takes for one class and the second for another, most frequent first."""
+        return count_transitions(zip(self.first, self.second, strict=True))
+
+
+@dataclass(frozen=True, repr=False)
+class ModelDifference:
+    """Two models side by side.
+
+    Attributes:
+        first, second: the models.
+        matches: their nodes, paired one to one; those without a partner come last.
+        only_first, only_second: concepts that only one of the models knows.
+        disagreements: on the rows of a table; ``None`` without one.
+    """
+
+    first: ChoqolateClassifier
+    second: ChoqolateClassifier
+    matches: tuple[NodeMatch, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    disagreements: Disagreements | None
+
+    def __repr__(self) -> str:
+        same = sum(match.same for match in self.matches)
+        on_rows = "" if self.disagreements is None else f", {self.disagreements!r}"
+        return f"ModelDifference({same} of {len(self.matches)} nodes the same{on_rows})"
+
+
+def compare_models(
+    first: ChoqolateClassifier, second: ChoqolateClassifier, table: ConceptScores | None = None
+) -> ModelDifference:
+    """Compare two models, node by node and image by image.
+
+    Nodes are paired one to one so that the sum of the cosines of their Shapley values, concept by concept, is the
+    largest. Models of one layer are compared class by class.
+
+    Args:
+        first, second: fitted classifiers with the same classes. Their concepts may differ.
+        table: scores for the concepts of both, to predict on: its held-out rows if it has labels, else all rows.
+
+    Raises:
+        ChoqolateError: if the classes differ, or the table lacks concepts.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from choqolate import ChoqolateClassifier
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> model = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y)
+    >>> compare_models(model, model)
+    ModelDifference(4 of 4 nodes the same)
+    """
+    for model in (first, second):
+        check_choquet_model(model, "to compare models")
+    classes = [list(class_index(model.classes_)) for model in (first, second)]
+    if set(classes[0]) != set(classes[1]):
+        differing = sorted(set(classes[0]) ^ set(classes[1]))
+        raise ChoqolateError(
+            f"Expected two models of the same classes, but only one of them knows {listed(differing)}. Train both on "
+            "the same labels."
+        )
+    names = list(dict.fromkeys([*first.concepts_, *second.concepts_]))
+    shares = [_attributions(model, names) for model in (first, second)]
+    return ModelDifference(
+        first=first,
+        second=second,
+        matches=tuple(_matches(shares[0], shares[1], names, classes, first.one_layer_ and second.one_layer_)),
+        only_first=_only(first, second),
+        only_second=_only(second, first),
+        disagreements=None if table is None else _disagreements(first, second, table),
+    )
+
+
+def _only(one: ChoqolateClassifier, other: ChoqolateClassifier) -> tuple[str, ...]:
+    known = set(other.concepts_)
+    return tuple(name for name in one.concepts_ if name not in known)
+
+
+def _attributions(model: ChoqolateClassifier, names: list[str]) -> np.ndarray:
+    """Shapley values of concepts by these names ``(N, K)``; 0 for those that the model does not know."""
+    place = {name: k for k, name in enumerate(names)}
+    shares = np.zeros((len(model.concept_attributions_), len(names)))
+    shares[:, [place[name] for name in model.concepts_]] = model.concept_attributions_
+    return shares
+
+
+def _matches(
+    one: np.ndarray, other: np.ndarray, names: list[str], classes: list[list[str]], by_class: bool
+) -> list[NodeMatch]:
+    rows, columns, cosines = match_nodes(one, other)
+    if by_class:  # the nodes are the classes, and these have names
+        rows, columns = np.arange(len(one)), np.array([classes[1].index(name) for name in classes[0]])
+        cosines = np.array([match_nodes(one[[r]], other[[c]])[2][0] for r, c in zip(rows, columns, strict=True)])
+    found = [
+        NodeMatch(int(r), int(c), float(cosine), _changes(other[c] - one[r], names))
+        for r, c, cosine in zip(rows, columns, cosines, strict=True)
+    ]
+    alone = [NodeMatch(r, None, 0.0, _changes(-one[r], names)) for r in range(len(one)) if r not in set(rows)]
+    new = [NodeMatch(None, c, 0.0, _changes(other[c], names)) for c in range(len(other)) if c not in set(columns)]
+    return [*found, *alone, *new]
+
+
+def _changes(difference: np.ndarray, names: list[str], most: int = 10) -> tuple[tuple[str, float], ...]:
+    order = np.argsort(-np.abs(difference), kind="stable")[:most]
+    return tuple((names[k], float(difference[k])) for k in order if abs(difference[k]) >= SMALLEST)
+
+
+def _disagreements(first: ChoqolateClassifier, second: ChoqolateClassifier, table: ConceptScores) -> Disagreements:
+    labelled = table.labels is not None
+    rows, chosen = held_out(second, table) if labelled else (table, "all rows")
+    predicted, margins = zip(*(_predict(model, rows) for model in (first, second)), strict=True)
+    differ = np.flatnonzero(predicted[0] != predicted[1])
+    right = change = None
+    if labelled:
+        class_places(rows.labels, second.classes_)  # all labels must be known
+        hits = [names == rows.labels for names in predicted]
+        right = tuple(Proportion(int(one.sum()), len(rows)) for one in hits)
+        change = paired_change(*hits)
+    return Disagreements(
+        rows=rows,
+        chosen=chosen,
+        first=tuple(predicted[0].tolist()),
+        second=tuple(predicted[1].tolist()),
+        where=tuple(differ[np.argsort(-(margins[0] + margins[1])[differ], kind="stable")].tolist()),
+        right=right,  # type: ignore[arg-type]
+        change=change,
+    )
+
+
+def _predict(model: ChoqolateClassifier, rows: ConceptScores) -> tuple[np.ndarray, np.ndarray]:
+    """The predicted class of each row by name, and the margin of its score over the next, in units of all margins."""
+    scores = model.class_scores(inputs(model, rows))
+    names = np.array(list(class_index(model.classes_)), dtype=object)[scores.argmax(1)]
+    ordered = np.sort(scores, axis=1)
+    margins = ordered[:, -1] - ordered[:, -2]
+    return names, margins / (margins.mean() or 1.0) if len(margins) else margins
