@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
 from choqolate._util.checks import check_choice
-from choqolate._util.text import listed
+from choqolate._util.text import counted
+from choqolate.analysis.comparison import gap_note
+from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
 from choqolate.data.rows import class_index, class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
-from choqolate.estimators.table_training import n_sampled_rows, was_split_for
+from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.metrics import Proportion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_BY_ROW = ("hits", "row_labels", "row_groups")
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +48,9 @@ class Evaluation:
         node_coherence: mean over the nodes, per concept, with the correlation of the scores on these rows; NaN where
             not defined.
         confusion: for each class, how many of its rows were predicted as which class; zeros are left out.
+        majority_class: the most frequent class in training; of these rows if the model does not tell.
+        hits: which rows are classified correctly ``(n,)``; with ``row_labels`` and ``row_groups``, the class and the
+            group of each row, the basis of :func:`choqolate.analysis.comparison.compare_evaluations`.
         concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
             NaN where the model does not tell.
     """
@@ -58,11 +66,60 @@ class Evaluation:
     attribution_gini: float
     node_coherence: float
     confusion: dict[str, dict[str, int]]
+    majority_class: str | None = field(default=None, kw_only=True)
+    hits: np.ndarray | None = field(default=None, kw_only=True, compare=False)
+    row_labels: np.ndarray | None = field(default=None, kw_only=True, compare=False)
+    row_groups: np.ndarray | None = field(default=None, kw_only=True, compare=False)
     concepts_per_class: float = math.nan
 
     def __repr__(self) -> str:
-        worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
-        return f"Evaluation({self.rows:,} rows, accuracy {self.accuracy:.3f}{worst})"
+        said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
+        if (worst := self.worst_measurable_group) is not None:
+            said += f", worst group {_with_interval(worst[1])}, {worst[0]!r}"
+        if self.small_groups:
+            said += f"; {counted(len(self.small_groups), 'group')} too small to tell"
+        return f"Evaluation({said})"
+
+    @property
+    def overall(self) -> Proportion:
+        """Share of correct predictions, with its interval."""
+        return _proportion(self.accuracy, self.rows)
+
+    @property
+    def by_class(self) -> dict[str, Proportion]:
+        """The same for each class."""
+        return {name: _proportion(self.class_accuracy[name], rows) for name, rows in self.class_rows.items()}
+
+    @property
+    def by_group(self) -> dict[str, Proportion]:
+        """The same for each group."""
+        return {name: _proportion(self.group_accuracy[name], rows) for name, rows in self.group_rows.items()}
+
+    @property
+    def majority(self) -> Proportion | None:
+        """The accuracy of a model that always predicts ``majority_class``: what any model has to beat."""
+        if self.majority_class is None:
+            return None
+        return Proportion(self.class_rows.get(self.majority_class, 0), self.rows)
+
+    @property
+    def worst_measurable_group(self) -> tuple[str, Proportion] | None:
+        """The group with the lowest accuracy among those with enough rows (ten); ``None`` if there is none."""
+        known = {name: share for name, share in self.by_group.items() if not share.too_few}
+        worst = min(known, key=lambda name: known[name].value, default=None)
+        return None if worst is None else (worst, known[worst])
+
+    @property
+    def worst_share(self) -> Proportion | None:
+        """Accuracy of the worst measurable group; if none is, that of the largest, which has too few rows as well."""
+        if (worst := self.worst_measurable_group) is not None:
+            return worst[1]
+        return max(self.by_group.values(), key=lambda share: share.rows, default=None)
+
+    @property
+    def small_groups(self) -> dict[str, int]:
+        """Groups with too few rows (under ten) to tell how good the model is on them, and how many they have."""
+        return {name: share.rows for name, share in self.by_group.items() if share.too_few}
 
     @property
     def mistakes(self) -> list[tuple[int, str, str]]:
@@ -82,13 +139,25 @@ class Evaluation:
         return group_accuracy(self, ax=ax)
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers as JSON can hold them: what is not defined is ``None``."""
-        numbers = asdict(self)
-        for name in ("attribution_gini", "node_coherence", "concepts_per_class"):
-            numbers[name] = None if math.isnan(numbers[name]) else numbers[name]
+        """The numbers as JSON can hold them: what is not defined is ``None``.
+
+        Beyond the attributes, ``accuracy_interval``, ``class_intervals`` and ``group_intervals`` are 95 % intervals,
+        ``majority`` is the baseline (``class``, ``accuracy``, ``interval``), ``worst_measurable_group`` the worst among
+        the groups with enough rows (``group``, ``accuracy``, ``interval``), and ``small_groups`` has the others.
+        """
+        numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _BY_ROW}
+        numbers = {name: None if _is_nan(value) else value for name, value in numbers.items()}
         if self.worst_group is not None:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
-        return numbers
+        majority, worst = self.majority, self.worst_measurable_group
+        return numbers | {
+            "accuracy_interval": self.overall.interval,
+            "class_intervals": {name: share.interval for name, share in self.by_class.items()},
+            "group_intervals": {name: share.interval for name, share in self.by_group.items()},
+            "majority": majority and {"class": self.majority_class, **_as_dict(majority)},
+            "worst_measurable_group": worst and {"group": worst[0], **_as_dict(worst[1])},
+            "small_groups": self.small_groups,
+        }
 
 
 def held_out(model: ConceptModel, table: ConceptScores) -> tuple[ConceptScores, str]:
@@ -135,9 +204,9 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
     check_is_fitted(model)
     rows, chosen = held_out(model, table) if split is None else _part(model, table, split)
     X = inputs(model, rows)
-    _warn_of_another_source(model, rows)
+    warn_of_another_source(model, rows)
     if split is None:
-        _warn_of_training_rows(model, rows)
+        warn_of_training_rows(model, rows)
     assert rows.labels is not None
     truth, names = rows.labels.tolist(), list(class_index(model.classes_))
     class_places(truth, model.classes_)  # all labels must be known
@@ -161,13 +230,18 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
         concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
+        majority_class=_majority_class(model, names, counts),
+        hits=np.array(truth) == np.array(predicted),
+        row_labels=rows.labels,
+        row_groups=rows.groups,
     )
 
 
 def evaluate_parts(model: ConceptModel, table: ConceptScores) -> dict[str, Evaluation]:
     """Measure a model on the table that it was trained on: on the rows for training, and on those held out.
 
-    If there are no held-out rows, or the model cannot be measured on them, a warning says so.
+    If there are no held-out rows, or the model cannot be measured on them, a warning says so; another one, if the two
+    accuracies are far apart.
 
     Args:
         model: a fitted classifier, ours or a baseline.
@@ -187,10 +261,13 @@ def evaluate_parts(model: ConceptModel, table: ConceptScores) -> dict[str, Evalu
     problem: object = "all rows with a label are for training"
     if has_held_out(table):
         try:
-            return results | {"held out": evaluate(model, table)}
+            results["held out"] = evaluate(model, table)
         except ChoqolateError as error:  # the model is fine, what to measure it on is not
             problem = error
-    warnings.warn(f"not evaluated on held-out rows: {problem}", ChoqolateWarning, stacklevel=2)
+    if "held out" not in results:
+        warnings.warn(f"not evaluated on held-out rows: {problem}", ChoqolateWarning, stacklevel=2)
+    elif (gap := gap_note(results["training"], results["held out"])) is not None:
+        warnings.warn(gap, ChoqolateWarning, stacklevel=2)
     return results
 
 
@@ -232,6 +309,29 @@ def _by_group(
     return metrics.group_accuracies(*zip(*rows, strict=True)), {group: sizes[group] for group in sorted(sizes)}
 
 
+def _majority_class(model: ConceptModel, names: list[str], counts: Counter[str]) -> str:
+    """The most frequent class in training; baselines do not keep the shares of their labels."""
+    shares = getattr(model, "label_shares_", None)
+    return max(names, key=counts.__getitem__) if shares is None else names[int(np.argmax(shares))]
+
+
+def _proportion(accuracy: float, rows: int) -> Proportion:
+    return Proportion(round(accuracy * rows), rows)
+
+
+def _with_interval(share: Proportion) -> str:
+    low, high = share.interval
+    return f"{share.value:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _as_dict(share: Proportion) -> dict[str, Any]:
+    return {"accuracy": share.value, "interval": share.interval}
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     if model.class_attributions_ is None:  # a method of one's own need not say what its classes are made of
         return math.nan
@@ -242,40 +342,3 @@ def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
     if len(scores) < 2:
         return math.nan
     return metrics.mean_over_nodes(metrics.node_coherence_on(shares, scores)).mean
-
-
-def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
-    """A model reads scores of the backbone and the prompts that it was trained on; others only look alike."""
-    ours, theirs = model.provenance_, table.provenance
-    if _differ(ours.backbone.identity, theirs.backbone.identity):
-        names = f"{ours.backbone.name} and {theirs.backbone.name}"
-        _warn(f"the model was trained on scores of another backbone than these: {names}")
-    mine, others = ours.vocabulary, theirs.vocabulary
-    if _differ(mine.templates, others.templates):
-        prompts = f"{listed(mine.templates or ())} and {listed(others.templates or ())}"
-        _warn(f"the model was trained on scores of other prompts than these: {prompts}")
-    if mine.synonyms is not None and others.synonyms is not None:
-        words = [(name, mine.synonyms.get(name, ()), others.synonyms.get(name, ())) for name in model.concepts_]
-        differing = [name for name, own, other in words if _differ(own, other)]
-        if differing:
-            _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
-
-
-def _warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
-    """Rows that were trained on say nothing about new images; a sample of them is known by their scores."""
-    found = n_sampled_rows(model, rows)
-    if found:
-        _warn(
-            f"rows that the model was trained on are among these ({found} of {len(model.provenance_.data.sample)} that "
-            "were sampled): the accuracy is not that of new images"
-        )
-
-
-def _differ(ours: Any, theirs: Any) -> bool:
-    """Whether both sides say something, and not the same; the order of a list says nothing."""
-    ours, theirs = (sorted(map(str, side)) if isinstance(side, tuple) else side for side in (ours, theirs))
-    return ours is not None and theirs is not None and ours != theirs
-
-
-def _warn(message: str, stacklevel: int = 4) -> None:
-    warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)

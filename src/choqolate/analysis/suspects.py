@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from choqolate import metrics
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
@@ -17,6 +19,7 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
+from choqolate.metrics import PairedChange
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 HELPS = 0.01  # gain of the worst group from which a removal helps it,
 IMAGES = 3  # if it is as many of its images at least: fewer are chance
+FEWEST = 30  # images of the worst group, below which nothing is claimed of it
+TESTED = 20  # helpful removals with a paired test
 ENOUGH = 50  # images of the smallest group for the validation rows to do
 COSTS = 0.005  # loss of accuracy below which a removal hardly costs anything
 RELIES = 2.0  # times the mean share, from which a model relies on a concept
@@ -36,7 +41,8 @@ class Suspect(NamedTuple):
     """One concept, or several that rise and fall together: their share in the model, and what their removal would do.
 
     ``share`` is that of the concepts in all classes, both layers' Shapley values chained; shares of all concepts sum to
-    one. ``worst_group_change`` is NaN without groups. ``reason`` is ``HELPFUL`` or ``IDLE``.
+    one. ``worst_group_change`` is NaN without groups. ``reason`` is ``HELPFUL`` or ``IDLE``. ``paired`` is the change
+    of the group that is worst now, row by row: of the first twenty that help, else ``None``.
     """
 
     concepts: tuple[str, ...]
@@ -45,6 +51,7 @@ class Suspect(NamedTuple):
     worst_group_change: float
     spurious: bool
     reason: str
+    paired: PairedChange | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,9 +62,12 @@ class Suspects:
         found: the suspects.
         rows: number of rows that removals were measured on.
         chosen: which rows these are, in words.
-        needed: gain of the worst group from which a removal counts as helpful; ``None`` without groups.
+        needed: gain of the worst group from which a removal counts as helpful; ``None`` without groups, or if the worst
+            group is too small.
         too_few: number of validation images in the smallest group, if they were not used because of it.
         mode: how concepts were removed.
+        worst_group: name of the worst group and number of its rows; ``None`` without groups.
+        tried: number of removals tried.
     """
 
     found: tuple[Suspect, ...]
@@ -66,6 +76,8 @@ class Suspects:
     needed: float | None
     too_few: int | None
     mode: str
+    worst_group: tuple[str, int] | None = None
+    tried: int = 0
 
     def __repr__(self) -> str:
         found = f"{len(self.helpful)} that help the worst group, {len(self.idle)} hardly needed"
@@ -75,6 +87,11 @@ class Suspects:
     def helpful(self) -> tuple[Suspect, ...]:
         """Those whose removal helps the worst group."""
         return tuple(one for one in self.found if one.reason == HELPFUL)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the worst group has too few rows (under 30) to tell what helps it."""
+        return self.worst_group is not None and self.worst_group[1] < FEWEST
 
     @property
     def idle(self) -> tuple[Suspect, ...]:
@@ -93,8 +110,9 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
     Every concept is removed alone; and since concepts that mean the same stand in for each other, so that none of them
     seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well.
 
-    A removal helps if the worst group gains at least one point, and three of its images. It hardly costs anything if
-    accuracy falls by less than half a point; that is worth knowing of concepts with at least twice the mean share.
+    A removal helps if the worst group gains at least one point, and three of its images; of a worst group with fewer
+    than 30 images nothing is claimed. It hardly costs anything if accuracy falls by less than half a point; that is
+    worth knowing of concepts with at least twice the mean share.
     Removals are measured on the validation rows if their groups are large enough (50 rows), so that test rows stay
     unseen when concepts are chosen; else on the held-out rows, and numbers on those rows are optimistic afterwards.
 
@@ -115,10 +133,8 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         for concept, row in single.to_dict("index").items()
     }
     helpful, idle = [], []
-    for concepts, (accuracy, worst) in [
-        *(((name,), change) for name, change in alone.items()),
-        *trial.groups_of(table),
-    ]:
+    removals = [*(((name,), change) for name, change in alone.items()), *trial.groups_of(table)]
+    for concepts, (accuracy, worst) in removals:
         share = trial.share(concepts)
         spurious = all(name in marked for name in concepts)
         best_alone = max((alone[name][1] for name in concepts if not math.isnan(alone[name][1])), default=-math.inf)
@@ -128,8 +144,11 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
             idle.append(Suspect(concepts, share, accuracy, worst, spurious, IDLE))
     helpful.sort(key=lambda one: (-one.worst_group_change, -one.share))
     idle.sort(key=lambda one: -one.share)
-    needed = None if trial.groups is None else trial.needed
-    return Suspects((*helpful, *idle), len(rows), chosen, needed, too_few, mode)
+    helpful = [one._replace(paired=trial.paired(one.concepts)) for one in helpful[:TESTED]] + helpful[TESTED:]
+    needed = None if math.isinf(trial.needed) else trial.needed
+    return Suspects(
+        (*helpful, *idle), len(rows), chosen, needed, too_few, mode, worst_group=trial.worst_group, tried=len(removals)
+    )
 
 
 class _Trial:
@@ -140,8 +159,9 @@ class _Trial:
         self.X: Any = inputs(model, rows)
         self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
-        self.accuracy, self.worst, size = self._measure(model)
-        self.needed = math.inf if self.groups is None else max(HELPS, IMAGES / size)
+        self.accuracy, self.worst, self.worst_group = self._measure(model)
+        size = 0 if self.worst_group is None else self.worst_group[1]
+        self.needed = max(HELPS, IMAGES / size) if size >= FEWEST else math.inf
         shares = model.class_attributions_.mean(0) @ model.concept_attributions_
         self.shares = dict(zip(model.concepts_, (shares / (shares.sum() or 1.0)).tolist(), strict=True))
 
@@ -149,19 +169,29 @@ class _Trial:
         """Share of the concepts in the whole model."""
         return sum(self.shares[name] for name in concepts)
 
-    def _measure(self, model: ChoqolateClassifier) -> tuple[float, float, int]:
-        """Accuracy, that of the worst group, and the number of its rows."""
+    def _measure(self, model: ChoqolateClassifier) -> tuple[float, float, tuple[str, int] | None]:
+        """Accuracy, that of the worst group, its name and the number of its rows."""
         predicted = model.predict(self.X).tolist()
         accuracy = metrics.accuracy(self.truth, predicted)
         if self.groups is None:
-            return accuracy, math.nan, len(predicted)
+            return accuracy, math.nan, None
         by_group = metrics.group_accuracies(self.truth, predicted, self.groups)
         worst = min(by_group, key=lambda name: by_group[name])
-        return accuracy, by_group[worst], Counter(self.groups.tolist())[worst]
+        return accuracy, by_group[worst], (str(worst), Counter(self.groups.tolist())[worst])
+
+    def paired(self, concepts: Sequence[str]) -> PairedChange:
+        """What a removal that can be made changes in the group that is worst now, row by row."""
+        edited = without(self.model, concepts, self.mode)
+        assert edited is not None
+        assert self.groups is not None
+        assert self.worst_group is not None
+        members = self.groups == self.worst_group[0]
+        truth = np.array(self.truth)[members]
+        return metrics.paired_change(*(one.predict(self.X[members]) == truth for one in (self.model, edited)))
 
     def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
-        if self.groups is None or len(self.rows) < 2 or len(self.model.concepts_) > MOST_CORRELATED:
+        if math.isinf(self.needed) or len(self.rows) < 2 or len(self.model.concepts_) > MOST_CORRELATED:
             return
         related = check_redundancy(table.select(self.model.concepts_), group_at=TOGETHER).groups
         for group in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]:

@@ -256,11 +256,13 @@ def _show_and_save(
     tables: dict[Path, ConceptScores],
 ) -> None:
     """Measure an edited model beside the one before, save it, and say what was done and what to do next."""
+    from choqolate.analysis.comparison import compare_evaluations
     from choqolate.analysis.evaluation import evaluate
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console, show_next
 
-    compared = None if scores is None else (evaluate(trained, tables[scores]), evaluate(edited, tables[scores]))
+    results = [] if scores is None else [evaluate(model, tables[scores]) for model in (trained, edited)]
+    compared = compare_evaluations(*results) if results else None
     edited.save(output)
     console = open_console()
     if edited.removal_ is None:
@@ -268,7 +270,7 @@ def _show_and_save(
     else:
         show.show_removal(console, edited, edited.removal_)
     if compared is not None:
-        show.show_comparison(console, *compared)
+        show.show_comparison(console, compared)
     page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"]
     show_next("The model is", output, ["eval", output, scores or "SCORES"], page)
 

@@ -8,11 +8,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from choqolate._util.text import capital
+from choqolate._util.text import capital, counted
 from choqolate.analysis.evaluation import evaluate
+from choqolate.analysis.interval_text import p_text
 from choqolate.analysis.suspects import Suspects
 from choqolate.cli import show_model as show
-from choqolate.cli.terminal import cut, plain_table, printable_name, show_next
+from choqolate.cli.terminal import cut, number, plain_table, printable_name, show_next
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_inputs import inputs
@@ -133,21 +134,31 @@ def _show_interactions(console: Console, explanation: ModelExplanation) -> None:
 
 def _show_suspects(console: Console, suspects: Suspects) -> None:
     """Removals that help the worst group, or why nothing is known of it."""
-    if suspects.needed is None:
+    if suspects.unclear and suspects.worst_group is not None:
+        name, rows = suspects.worst_group
+        said = (
+            f"the worst group, {cut(name)}, has only {counted(rows, 'image')}: too few to tell whether a removal helps"
+        )
+        console.print(Text(f"\n{said}", style="dim"))
+        return
+    if suspects.needed is None or suspects.worst_group is None:
         said = "no groups: a bias that these images share with the training images cannot be seen"
-        console.print("", Text(said, style="dim"))
+        console.print(Text(f"\n{said}", style="dim"))
         return
     least = f"{100 * suspects.needed:.1f} points"
     if not suspects.helpful:
         said = f"no removal of a concept, or of related ones, lifts the worst group by {least} or more"
-        console.print("", Text(said, style="dim"))
+        console.print(Text(f"\n{said}", style="dim"))
         return
-    table = plain_table("without", "share", "accuracy", "worst group")
+    table = plain_table("without", "share", "accuracy", "worst group", "p")
     for one in suspects.helpful[:MOST_SUSPECTS]:
-        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 34))
-        table.add_row(
-            Text(names), f"{one.share:.1%}", f"{100 * one.accuracy_change:+.1f}", f"{100 * one.worst_group_change:+.1f}"
-        )
+        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 43))
+        changes = (f"{100 * change:+.1f}" for change in (one.accuracy_change, one.worst_group_change))
+        p = number(None) if one.paired is None else p_text(one.paired.p_value)
+        table.add_row(Text(names), f"{one.share:.1%}", *changes, p)
     console.print("", table)
-    rows = f"{suspects.rows:,} {suspects.chosen}"
-    console.print(Text(f"change in points on {rows}; removals that help by {least} or more", style="dim"))
+    measured = f"{suspects.rows:,} {suspects.chosen}"
+    console.print(Text(f"change in points on {measured}; removals that help by {least} or more", style="dim"))
+    name, size = suspects.worst_group
+    said = f"p: paired test on the {counted(size, 'image')} of the worst group, {cut(name)}"
+    console.print(Text(f"{said}; low by selection, as {suspects.tried:,} removals were tried", style="dim"))

@@ -11,20 +11,25 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from choqolate._util.numbers import decimal
+from choqolate._util.numbers import MINUS, decimal
 from choqolate._util.text import counted
+from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
+from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import ModelExplanation, explain_model, leading
+from choqolate.metrics import PairedChange, Proportion
 from choqolate.network.removal_report import Removal, factor_text
 
+INTERVAL, TOO_FEW = "95 % interval", "too few to tell"
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group
 _SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions"}
 _SMALLEST = 0.0005  # a share that is printed as more than zero
 _GAP = 2  # cells between two columns
+_CHANGE, _NARROW = 60, 12  # cells of all columns about a change; of the names beside them, at least
 
 
 def show_headline(console: Console, source: Path, model: ChoqolateClassifier) -> None:
@@ -50,22 +55,45 @@ def show_search(console: Console, model: ChoqolateClassifier) -> None:
 
 
 def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
-    """Accuracy, worst group, Gini and coherence, one column for each evaluation; where the last one's rows are from."""
-    table = plain_table("", *results)
-    table.show_header = any(results)
-    columns = list(results.values())
-    table.add_row("rows", *(f"{result.rows:,}" for result in columns))
-    table.add_row("accuracy", *(number(result.accuracy) for result in columns))
-    if any(result.worst_group for result in columns):
-        table.add_row("worst group", *(number(result.worst_group and result.worst_group[1]) for result in columns))
-    table.add_row("Attribution Gini", *(number(result.attribution_gini) for result in columns))
-    table.add_row("Node Coherence", *(number(result.node_coherence) for result in columns))
-    table.add_row("concepts per class", *(decimal(result.concepts_per_class, 1, minus="-") for result in columns))
-    console.print(table)
+    """Accuracy, worst group, Gini and coherence, each evaluation with its intervals; the rows of the last one."""
     name, last = list(results.items())[-1]
+    table = plain_table("", *(head for one in results for head in (one, INTERVAL)))
+    columns = list(results.values())
+
+    def add(what: str, cells: Iterable[str]) -> None:
+        table.add_row(Text(what), *(part for cell in cells for part in (cell, "")))
+
+    def add_shares(what: str, shares: Iterable[Proportion | None]) -> None:
+        table.add_row(Text(what), *(part for share in shares for part in _share(share)))
+
+    add("rows", (f"{result.rows:,}" for result in columns))
+    add_shares("accuracy", (result.overall for result in columns))
+    if last.majority_class is not None:
+        add_shares(f"always {cut(last.majority_class, 20)}", (result.majority for result in columns))
+    if any(result.worst_group for result in columns):
+        add_shares("worst group", (result.worst_share for result in columns))
+    add("Attribution Gini", (number(result.attribution_gini) for result in columns))
+    add("Node Coherence", (number(result.node_coherence) for result in columns))
+    add("concepts per class", (decimal(result.concepts_per_class, 1, minus="-") for result in columns))
+    console.print(table)
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
-    if last.worst_group:
-        console.print(Text(f"worst group: {cut(last.worst_group[0])}", style="dim"))
+    if (worst := last.worst_measurable_group) is not None:
+        console.print(Text(f"worst group: {cut(worst[0])}", style="dim"))
+    _show_small_groups(console, last)
+
+
+def _share(share: Proportion | None) -> tuple[str, str]:
+    """A share and its interval."""
+    if share is None or share.too_few:
+        return number(None), "" if share is None else TOO_FEW
+    low, high = share.interval
+    return number(share.value), f"{low:.2f} – {high:.2f}"
+
+
+def _show_small_groups(console: Console, result: Evaluation) -> None:
+    if result.small_groups:
+        names = small_groups_text({cut(name): rows for name, rows in result.small_groups.items()})
+        console.print(Text(f"{TOO_FEW}: {names}", style="dim"), soft_wrap=True)
 
 
 def show_edits(console: Console, model: ChoqolateClassifier) -> None:
@@ -80,21 +108,18 @@ def show_evaluation(console: Console, title: str, result: Evaluation, model: Cho
     console.print(Text(printable_name(title), style="bold"), soft_wrap=True)
     show_edits(console, model)
     show_summary(console, {"": result})
-    for kind, accuracy, rows in (
-        ("class", result.class_accuracy, result.class_rows),
-        ("group", result.group_accuracy, result.group_rows),
-    ):
-        if not accuracy:
+    for kind, shares in (("class", result.by_class), ("group", result.by_group)):
+        if not shares:
             continue
-        shown = list(accuracy)
+        shown = list(shares)
         if len(shown) > MOST_ROWS:
-            shown = sorted(shown, key=lambda name: accuracy[name])[:MOST_ROWS]
-        table = plain_table(kind, "rows", "accuracy")
+            shown = sorted(shown, key=lambda name: (shares[name].too_few, shares[name].value))[:MOST_ROWS]
+        table = plain_table(kind, "rows", "accuracy", INTERVAL)
         for name in shown:
-            table.add_row(_name(name), f"{rows[name]:,}", number(accuracy[name]))
+            table.add_row(_name(name), f"{shares[name].rows:,}", *_share(shares[name]))
         console.print("", table)
-        if len(shown) < len(accuracy):
-            console.print(Text(f"the lowest of {len(accuracy):,}: --json lists all", style="dim"))
+        if len(shown) < len(shares):
+            console.print(Text(f"the lowest of {len(shares):,}: --json lists all", style="dim"))
     _show_mistakes(console, result)
 
 
@@ -187,26 +212,33 @@ def show_removal(console: Console, model: ChoqolateClassifier, removal: Removal)
         console.print(Text(f"recalibrated, class scores shifted by: {_several(shifts)}", style="dim"))
 
 
-def show_comparison(console: Console, before: Evaluation, after: Evaluation) -> None:
-    """Accuracies before and after an edit, on the same rows."""
-    table = plain_table("", "rows", "before", "after", "change")
+def show_comparison(console: Console, compared: PairedComparison) -> None:
+    """Accuracies before and after an edit, on the same rows, and which changes are more than chance."""
+    before, after = compared.before, compared.after
+    table = plain_table("", "rows", "before", "after", "change", INTERVAL, "p")
+    room = max(_NARROW, console.width - _CHANGE)
 
-    def add(name: str, rows: str, old: float, new: float) -> None:
-        change = new - old
-        style = "green" if change > 0 else "red" if change < 0 else ""
-        table.add_row(Text(name), rows, number(old), number(new), Text(f"{change:+.3f}", style=style))
+    def add(name: str, old: Proportion, new: Proportion, change: PairedChange) -> None:
+        if change.too_few:
+            table.add_row(Text(cut(name, room)), f"{change.rows:,}", "", "", "", TOO_FEW, "")
+            return
+        style = ("green" if change.value > 0 else "red") if change.beyond_chance else ""
+        low, high = (decimal(end, 2, signed=True, minus="-") for end in change.interval)
+        numbers = (number(old.value), number(new.value), Text(f"{change.value:+.3f}", style=style))
+        table.add_row(
+            Text(cut(name, room)), f"{change.rows:,}", *numbers, f"{low} to {high}", Text(p_text(change.p_value))
+        )
 
-    add("accuracy", f"{before.rows:,}", before.accuracy, after.accuracy)
-    if before.worst_group and after.worst_group:
-        add("worst group", "", before.worst_group[1], after.worst_group[1])
-    names = sorted(before.group_accuracy, key=lambda name: before.group_accuracy[name])
+    add("accuracy", before.overall, after.overall, compared.overall)
+    names = sorted(compared.groups, key=lambda name: (before.by_group[name].too_few, before.group_accuracy[name]))
     for name in names[:MOST_ROWS]:
-        old, new = before.group_accuracy[name], after.group_accuracy[name]
-        add(f"  {cut(name)}", f"{before.group_rows[name]:,}", old, new)
+        add(f"  {name}", before.by_group[name], after.by_group[name], compared.groups[name])
     console.print("", table)
-    console.print(Text(f"rows: {before.chosen}", style="dim"))
+    console.print(Text(f"rows: {before.chosen}; interval and p (exact McNemar test): of the change", style="dim"))
     if len(names) > MOST_ROWS:
         console.print(Text(f"the lowest of {len(names):,} groups: choqolate eval --json lists all", style="dim"))
+    for line in compared.lines():
+        console.print(Text(printable_name(line).replace(MINUS, "-")))
 
 
 def _leading(names: Sequence[str], shares: np.ndarray, room: int, most: int = TOP) -> Text:

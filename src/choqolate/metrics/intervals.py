@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -174,6 +175,34 @@ def _quantile(confidence: float) -> float:
     if not 0 < confidence < 1:
         raise ChoqolateError(f"confidence: expected a number above 0 and below 1, got {confidence!r}.")
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def mean_interval(shares: Iterable[Proportion]) -> tuple[float, float]:
+    r"""95 % interval of the mean of shares of different rows, such as the accuracies of the classes.
+
+    Newcombe's way, for a mean in place of a difference: with shares :math:`p_k` and their Wilson intervals
+    :math:`(l_k, h_k)`, k = 1 .. K, the interval reaches down by
+    :math:`\frac{1}{K} \sqrt{\sum_k (p_k - l_k)^2}` and up by :math:`\frac{1}{K} \sqrt{\sum_k (h_k - p_k)^2}`.
+
+    Args:
+        shares: at least one of them.
+    Returns:
+        Lower and upper end; (0, 1) if one of them has no rows.
+    Raises:
+        ChoqolateError: If there are no shares.
+
+    >>> [round(end, 4) for end in mean_interval([Proportion(36, 48), Proportion(45, 50)])]
+    [0.7357, 0.8828]
+    """
+    every = list(shares)
+    if not every:
+        raise ChoqolateError("shares: expected at least one, got none.")
+    if not all(share.rows for share in every):
+        return 0.0, 1.0
+    mean = sum(share.value for share in every) / len(every)
+    down = math.hypot(*(share.value - share.interval[0] for share in every)) / len(every)
+    up = math.hypot(*(share.interval[1] - share.value for share in every)) / len(every)
+    return max(mean - down, 0.0), min(mean + up, 1.0)
 
 
 def paired_change(before: ArrayLike, after: ArrayLike) -> PairedChange:

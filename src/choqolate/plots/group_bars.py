@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from choqolate.analysis.evaluation import Evaluation
+    from choqolate.metrics import Proportion
 
 _FONT, _SMALL = 9.0, 7.5  # points of names and of numbers, see style.font
 _HATCHES = (None, "////", "....", "xxxx", "----")
-_NUMBER, _WORST = "100.0", "  worst"
+_NUMBER, _WORST, _TOO_FEW = "100.0", "  worst", "too few to tell"
 _MOST_GROUPS = 20
 _NAMES = 0.45  # share of the width that names may take
 _SPACIOUS = 150.0  # points of the axes from which there is room for the word "worst"
@@ -30,8 +31,9 @@ _WIDE = 4.2  # inches from which there is room for numbers of rows
 def group_accuracy(results: Evaluation | Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
     """Draw the accuracy of one model or several, such as before and after an edit: over all rows, then by group.
 
-    Of two results the first has hollow bars. Without groups the classes take their place. Of more than twenty, those
-    with the lowest accuracy in the first result are shown.
+    Of two results the first has hollow bars. Thin lines are 95 % intervals; a group with fewer than ten rows has no bar,
+    as it is too small to tell. Without groups the classes take their place. Of more than twenty, those with the lowest
+    accuracy in the first result are shown.
 
     Args:
         results: what :func:`choqolate.evaluate` measured; several by name.
@@ -52,14 +54,14 @@ def group_accuracy(results: Evaluation | Mapping[str, Evaluation], ax: Axes | No
         raise ChoqolateError("expected at least one result, got none")
     every = list(named.values())
     kind = "group" if all(result.group_accuracy for result in every) else "class"
-    shares = [getattr(result, f"{kind}_accuracy") for result in every]
-    counts = [getattr(result, f"{kind}_rows") for result in every]
+    shares: list[dict[str, Proportion]] = [getattr(result, f"by_{kind}") for result in every]
     groups = list(dict.fromkeys(name for share in shares for name in share))
     note = ""
     if len(groups) > _MOST_GROUPS:
         note = f"the {_MOST_GROUPS} lowest of {len(groups)} {kind}{'es' if kind == 'class' else 's'}"
-        groups = sorted(groups, key=lambda name: shares[0].get(name, 2.0))[:_MOST_GROUPS]
-    rows = [[result.rows for result in every], *([c[name] for c in counts if name in c] for name in groups)]
+        groups = sorted(groups, key=lambda name: _rank(shares[0].get(name)))[:_MOST_GROUPS]
+    rows = [[result.rows for result in every]]
+    rows += [[share[name].rows for share in shares if name in share] for name in groups]
     if ax is None:
         ax = style.new_axes(6.4, 0.6 + 0.2 * len(every) + 0.17 * (len(groups) + 1) * (len(every) + 0.6))
     _write_names(ax, ["all", *groups], rows)
@@ -74,11 +76,16 @@ def group_accuracy(results: Evaluation | Mapping[str, Evaluation], ax: Axes | No
     written = _NUMBER + (_WORST if roomy else "")
     _dress(ax, drawn_width(written, font(_SMALL)))
     for place, (result, share) in enumerate(zip(every, shares, strict=True)):
-        worst = min(share, key=lambda name: share[name], default=None)
-        values = [result.accuracy, *(share.get(name, np.nan) for name in groups)]
-        marked = [False, *(name == worst and len(share) > 1 for name in groups)]
-        _draw_bars(ax, values, marked, place, len(every), _WORST if roomy else "")
+        known = [name for name in share if not share[name].too_few]
+        worst = min(known, key=lambda name: share[name].value) if len(known) > 1 else None
+        drawn = [result.overall, *(share.get(name) for name in groups)]
+        _draw_bars(ax, drawn, [False, *(name == worst for name in groups)], place, len(every), _WORST if roomy else "")
     return ax
+
+
+def _rank(share: Proportion | None) -> tuple[bool, float]:
+    """Where a share stands among others: the lowest first, then those that cannot be told."""
+    return (True, 1.0) if share is None or share.too_few else (False, share.value)
 
 
 def _write_names(ax: Axes, names: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
@@ -131,19 +138,26 @@ def _write_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> Non
     name_handles(ax, handles, names, size, room - 3.5 * size, **where)
 
 
-def _draw_bars(ax: Axes, values: Sequence[float], marked: Sequence[bool], place: int, count: int, said: str) -> None:
-    """Bars of one result, with their numbers where these can be read; the worst group's is bold, and it is said."""
+def _draw_bars(
+    ax: Axes, shares: Sequence[Proportion | None], marked: Sequence[bool], place: int, count: int, said: str
+) -> None:
+    """Bars of one result, with intervals, and numbers where these can be read; the worst group's is bold, and said."""
     height = 0.8 / count
-    y = np.arange(len(values)) - 0.4 + (place + 0.5) * height
-    percent = 100 * np.array(values)
-    ax.barh(y, np.nan_to_num(percent), 0.84 * height, **_look(place, count))
+    y = np.arange(len(shares)) - 0.4 + (place + 0.5) * height
+    numbers = [
+        (0.0, 0.0, 0.0) if share is None or share.too_few else (share.value, *share.interval) for share in shares
+    ]
+    widths, low, high = 100 * np.array(numbers).T
+    ax.barh(y, widths, 0.84 * height, **_look(place, count))
+    known = high > 0
+    ax.hlines(y[known], low[known], high[known], color="black", linewidth=0.8)
     _, points = style.size_in_points(ax)
-    size = min(font(_SMALL), points / len(values) * height)
-    for at, value, worst in zip(y, percent, marked, strict=True):
-        if not np.isnan(value) and size >= style.LEAST:
+    size = min(font(_SMALL), points / len(shares) * height)
+    for at, share, end, worst in zip(y, shares, high, marked, strict=True):
+        if share is not None and size >= style.LEAST:
             ax.annotate(
-                f"{value:.1f}" + said * worst,
-                (value, at),
+                _TOO_FEW if share.too_few else f"{100 * share.value:.1f}" + said * worst,
+                (end, at),
                 xytext=(3, 0),
                 textcoords="offset points",
                 va="center",

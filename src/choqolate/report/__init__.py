@@ -11,6 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from choqolate._util.numbers import NOTHING, Spread, decimal
 from choqolate._util.text import capital, counted, printable
+from choqolate.analysis.interval_text import change_text, judged_text, p_text, percent_range, verdict_text
 
 
 def render(template: str, *, package: str = "choqolate.report", **context: Any) -> str:
@@ -46,6 +47,17 @@ def share(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None or math.isnan(value) else f"{decimal(100 * value, digits)}\N{NO-BREAK SPACE}%"
 
 
+def unbroken(text: str) -> str:
+    r"""Text whose per cent signs and p-values stay on the line of their number.
+
+    >>> unbroken("75.0 % (70.9 to 78.7): may be chance (p = 0.29)")
+    '75.0\xa0% (70.9 to 78.7): may be chance (p\xa0=\xa00.29)'
+    """
+    for part in (" %", "p = ", "p < "):
+        text = text.replace(part, part.replace(" ", "\N{NO-BREAK SPACE}"))
+    return text
+
+
 def mean_std(value: Spread, digits: int = 2, *, scale: float = 1, signed: bool = False) -> str:
     r"""Mean and standard deviation as :meth:`Spread.text` writes them, on one line.
 
@@ -66,5 +78,13 @@ def _environment(package: str) -> Environment:
     )
     environment.filters.update(
         share=share, mean_std=mean_std, number=decimal, count="{:,}".format, counted=counted, capital=capital
+    )
+    environment.filters.update(
+        percent_range=percent_range,
+        change=change_text,
+        judged=judged_text,
+        verdict=verdict_text,
+        p=p_text,
+        unbroken=unbroken,
     )
     return environment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ import numpy as np
 from choqolate import metrics
 from choqolate._util.files import check_output, write_bytes
 from choqolate._util.text import counted
+from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import Evaluation, spurious_concepts
+from choqolate.analysis.interval_text import judged_text, share_text, small_groups_text
 from choqolate.analysis.suspects import Suspects, without
 from choqolate.concepts.new_images import score_for_model
 from choqolate.data.rows import class_index
@@ -23,6 +25,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.node_stability import NodeStability
+from choqolate.metrics import Proportion
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
@@ -151,10 +154,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         )
     result = view.measured
     if result is not None:
-        sentence = f"It is right on {share(result.accuracy)} of {counted(result.rows, 'image')} ({result.chosen})"
-        if result.worst_group is not None:
-            sentence += f", and on {share(result.worst_group[1])} of its worst group, “{result.worst_group[0]}”"
-        sentences.append(f"{sentence}.")
+        sentences += _how_good(result)
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
     sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects and suspects["helpful"] else [])[:1]]
@@ -166,12 +166,24 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     return sentences
 
 
+def _how_good(result: Evaluation) -> list[str]:
+    """How often it is right, the worst group, and what cannot be told."""
+    right = f"It is right on {share_text(result.overall)} of {counted(result.rows, 'image')} ({result.chosen})"
+    if result.majority is not None:
+        right += f"; always saying “{result.majority_class}” would be right on {share(result.majority.value)}"
+    sentences = [f"{right}."]
+    if (worst := result.worst_measurable_group) is not None:
+        sentences.append(f"Of its worst group, “{worst[0]}”, it is right on {share_text(worst[1])}.")
+    if result.small_groups:
+        sentences.append(f"Groups with too few images to tell: {small_groups_text(result.small_groups)}.")
+    return sentences
+
+
 def _hope(outcome: dict[str, Any]) -> str:
     """What the first proposal of a removal would do."""
-    old, new = outcome["before"].worst_group, outcome["after"].worst_group
-    concepts = outcome["concepts"]
+    concepts, (name, change) = outcome["concepts"], outcome["compared"].worst_group
     without_them = f"Without {counted(len(concepts), 'suspected concept')} ({_first(concepts, 4)})"
-    return f"{without_them} it would be right on {share(new[1])} of its worst group instead of {share(old[1])}."
+    return f"{without_them} its worst group, “{name}”, would change by {judged_text(change)}."
 
 
 def _first(names: Sequence[str], most: int) -> str:
@@ -188,23 +200,22 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
     if not results:
         return None
     columns = list(results.values())
-    rows: list[tuple[str, list[float | None]]] = [
-        ("accuracy", [one.accuracy for one in columns]),
-        ("mean accuracy of the classes", [float(np.mean(list(one.class_accuracy.values()))) for one in columns]),
-    ]
+    shares: list[tuple[str, list[Proportion | None]]] = [("accuracy", [one.overall for one in columns])]
+    first = columns[0].majority_class
+    if first is not None:
+        shares.append((f"always “{first}”, the most frequent class", [one.majority for one in columns]))
     if any(one.worst_group for one in columns):
-        rows.append(
-            ("accuracy of the worst group", [one.worst_group[1] if one.worst_group else None for one in columns])
-        )
-    quality = [
-        ("Attribution Gini", [one.attribution_gini for one in columns]),
-        ("Node Coherence", [one.node_coherence for one in columns]),
-    ]
+        shares.append(("accuracy of the worst group", [one.worst_share for one in columns]))
+    classes = [list(one.by_class.values()) for one in columns]
     return {
         "names": list(results),
         "rows": [one.rows for one in columns],
-        "shares": rows,
-        "quality": quality,
+        "shares": shares,
+        "class_means": [(float(np.mean([one.value for one in some])), metrics.mean_interval(some)) for some in classes],
+        "quality": [
+            ("Attribution Gini", [one.attribution_gini for one in columns]),
+            ("Node Coherence", [one.node_coherence for one in columns]),
+        ],
         "chosen": columns[0].chosen,
     }
 
@@ -272,12 +283,13 @@ def _classes(view: View) -> dict[str, Any] | None:
     result = view.measured
     if result is None:
         return None
-    names = list(result.class_accuracy)
+    shares = result.by_class
+    names = list(shares)
     if len(names) > MOST_ROWS:
-        names = sorted(names, key=lambda name: result.class_accuracy[name])[:MOST_ROWS]
+        names = _lowest_first(shares)[:MOST_ROWS]
     return {
-        "rows": [(name, result.class_rows[name], result.class_accuracy[name]) for name in names],
-        "n_classes": len(result.class_accuracy),
+        "rows": [(name, shares[name]) for name in names],
+        "n_classes": len(shares),
         "mistakes": result.mistakes[:10],
     }
 
@@ -286,18 +298,23 @@ def _groups(view: View) -> dict[str, Any] | None:
     result = view.measured
     if result is None or not result.group_accuracy:
         return None
-    before = next(iter(view.results.values())) if view.model.network_.is_edited else None
-    names = sorted(result.group_accuracy, key=lambda name: result.group_accuracy[name])
+    compared, shares = view.compared, result.by_group
+    names = _lowest_first(shares)
     rows = [
         {
             "name": name,
-            "rows": result.group_rows[name],
-            "accuracy": result.group_accuracy[name],
-            "before": None if before is None else before.group_accuracy[name],
+            "now": shares[name],
+            "before": None if compared is None else compared.before.by_group[name],
+            "change": None if compared is None else compared.groups[name],
         }
         for name in names[:MOST_ROWS]
     ]
     return {"rows": rows, "n_groups": len(names)}
+
+
+def _lowest_first(shares: Mapping[str, Proportion]) -> list[str]:
+    """Names by their share; those with too few rows come last."""
+    return sorted(shares, key=lambda name: (shares[name].too_few, shares[name].value))
 
 
 def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
@@ -311,9 +328,9 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
     together: list[dict[str, Any]] = []
     for name, concepts in proposals.items():
         edited = without(view.model, concepts) if concepts else None
-        if edited is not None and view.measured.worst_group is not None:
-            after = view.measure(edited)
-            together.append({"name": name, "concepts": concepts, "before": view.measured, "after": after})
+        if edited is not None and view.measured.worst_measurable_group is not None:
+            compared = compare_evaluations(view.measured, view.measure(edited))
+            together.append({"name": name, "concepts": concepts, "compared": compared})
     chosen: Sequence[str] = next((one["concepts"] for one in together), ("CONCEPT",))
     return {
         "helpful": found.helpful[:MOST_ROWS],
@@ -323,6 +340,9 @@ def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
         "chosen": found.chosen,
         "rows": found.rows,
         "needed": found.needed,
+        "worst_group": found.worst_group,
+        "unclear": found.unclear,
+        "tried": found.tried,
         "too_few": found.too_few,
         "together": together,
         "peeked": found.chosen == view.measured.chosen,
@@ -342,6 +362,7 @@ def _edits(view: View) -> dict[str, Any] | None:
         "concepts": removal.concepts if removal else (),
         "reweighted": {name: factor_text(*ends) for name, ends in removal.reweighted.items()} if removal else {},
         "history": [(str(edit), edit.note) for edit in network.edits],
+        "compared": [] if view.compared is None else view.compared.lines(),
         "transitions": [(str(old), str(new), number) for (old, new), number in view.transitions.items()][:6],
         "rows": _changed_nodes(change, removal) if removal else [],
         "shifts": shifts if change.class_shift.any() else [],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.progress import item_bar
+from choqolate.analysis.comparison import PairedComparison, compare_evaluations, gap_note
 from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, spurious_concepts
 from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
 from choqolate.concepts.new_images import find_images
@@ -87,7 +88,16 @@ class View:
         with suppress(ChoqolateError):  # labels that the model does not know
             if train.labels is not None and len(train) < len(self.table):
                 results["training"] = evaluate(self.model, train, "all")
+                gap = gap_note(results["training"], self.measured)
+                self.notes.extend([] if gap is None else [gap])
         return results
+
+    @cached_property
+    def compared(self) -> PairedComparison | None:
+        """Before and after the edits, if there are any."""
+        if self.measured is None or not self.model.network_.is_edited:
+            return None
+        return compare_evaluations(next(iter(self.results.values())), self.measured)
 
     def measure(self, other: ChoqolateClassifier) -> Evaluation:
         """Another version of the model on the same rows; what is doubtful about them was said already."""
