@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
 import pytest
 import typer
 
@@ -13,6 +14,7 @@ from choqolate.report.model_origin import commands
 from tests.cli.test_cli import choqolate
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_model_commands import ODD, write_table
+from tests.small_tables import bird_scores
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +92,30 @@ def test_without_a_page_it_shows_the_model(run):
     assert (code, err) == (0, "")
     assert "choqolate explain model --scores SCORES -o report.html" in out
     assert "choqolate explain model --image PHOTO" in out
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_without_groups_it_asks_where_the_model_fails(run, place, width):
+    X, labels, _ = bird_scores(600, agreement=0.95)
+    Y, others, _ = bird_scores(600, agreement=0.5, seed=1)
+    table = cq.ConceptScores(
+        np.concatenate([X, Y]), list(X), labels=[*labels, *others], split=["train"] * 600 + ["test"] * 600
+    )
+    table.save(place / "nobody.parquet")
+    model = cq.fit_scores(table, n_nodes=4, epochs=30, temperature=0.02)
+    model.save(place / "biased")
+    code, out, err = run("biased", "--scores", "nobody.parquet", width=width)
+    assert (code, err) == (0, "")
+    found = cq.find_suspects(model, table)
+    flat = " ".join(out.split())
+    for place_, one in enumerate(found.failing.suspects[:5], start=1):
+        assert f"{place_}. {one.question}" in flat
+    assert found.failing.verdict() in flat
+    assert {"sea", "forest"} <= set(found.suspected)
+    assert f"choqolate remove biased -o biased-edited --scores nobody.parquet {shlex.join(found.suspected)}" in flat
+    few = table.take(np.r_[:600, 600:610])
+    few.save(place / "few.parquet")
+    assert "Too few images to tell" in run("biased", "--scores", "few.parquet")[1]
 
 
 def test_commands_of_the_page_use_options_that_there_are(place):

@@ -23,6 +23,7 @@ from choqolate.report.image_cards import choose, image_card, set_scale, steps
 from choqolate.report.model_origin import commands, words
 from choqolate.report.model_page import write_report
 from tests.reports import NASTY, bird_table, nasty_table, small_model
+from tests.small_tables import bird_scores
 
 
 class Page(HTMLParser):
@@ -438,10 +439,51 @@ def test_rows_that_were_trained_on_are_not_called_held_out(table, tmp_path):
     assert "Rows that the model was trained on are among these" in page.text
 
 
-def test_without_groups_the_page_says_what_cannot_be_seen(model, table, tmp_path):
-    page = page_of(tmp_path, model, ConceptScores(**{**vars_of(table), "groups": None}))
+def without_groups(table):
+    """Biased rows to train on, many others without a bias to test on, and no groups."""
+    rng = np.random.default_rng(1)
+    X, labels, _ = bird_scores(600, agreement=0.5, seed=3)
+    train = table.take(table.split == "train")
+    return ConceptScores(
+        np.concatenate([train.scores, X.to_numpy()]),
+        table.concepts,
+        labels=[*train.labels, *(np.array(sorted(set(table.labels)))[(labels == "waterbird").astype(int)])],
+        split=["train"] * len(train) + ["test"] * 600,
+        paths=[*train.paths, *rng.permutation(table.paths), *table.paths],
+        spurious=table.spurious,
+        provenance=table.provenance,
+    )
+
+
+def test_without_groups_the_page_asks_questions_and_shows_the_images(table, tmp_path):
+    rows = without_groups(table)
+    model = small_model(rows)
+    page, found = page_of(tmp_path, model, rows), cq.find_suspects(model, rows).failing
     assert "A column group in the scores" in page.text
     assert "groups" not in page.ids
+    assert {"sea", "forest"} <= set(found.concepts)
+    for one in found.suspects[:8]:
+        assert one.question in page.text.replace("\N{NO-BREAK SPACE}", " ")
+        assert all(f" {name}" in page.text for name in one.concepts)
+    assert found.suspects[0].question.split(":")[0] in page.text.split("Sections")[0]  # the summary says it too
+    first = found.suspects[0].slices[0]
+    listed = page.tables["Images that have, or lack, the concept"][1]
+    assert listed[0] == f"{first.label} {'with' if first.present else 'without'} {first.concept} {first.failing.rows}"
+    assert listed[1].startswith(f"{100 * first.failing.value:.1f} % (")
+    assert listed[3] == (
+        f"{100 * first.gap:.1f} ({100 * first.interval[0]:.1f} to {100 * first.interval[1]:.1f})"
+    ).replace("-", "−")
+    taken = [model.predict(found.rows)[row] for row in first.mistakes]
+    assert f"taken for {taken[0]}" in page.text
+    n_shown = sum(min(6, len(one.slices[0].mistakes)) for one in found.suspects[:8])
+    assert sum(image.startswith("data:image/jpeg") for image in page.images) >= n_shown
+
+
+def test_questions_with_odd_names_break_nothing(tmp_path):
+    rows = without_groups(nasty_table())
+    page = page_of(tmp_path, small_model(rows), rows)
+    assert page.tables["Images that have, or lack, the concept"]
+    assert not {"script", "b", "iframe"} & set(page.tags)
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "report.json"])

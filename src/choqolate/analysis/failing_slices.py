@@ -93,7 +93,7 @@ class MistakeSuspect:
 
     @property
     def question(self) -> str:
-        """What a person has to answer."""
+        """What the model does, and what a person has to answer."""
         worst = self.slices[0]
         right = f"it is right on {100 * worst.failing.value:.1f} % of these {worst.failing.rows:,}"
         others = f"and on {100 * worst.others.value:.1f} % of the other {worst.others.rows:,}"

@@ -14,6 +14,7 @@ import numpy as np
 from choqolate import metrics
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
+from choqolate.analysis.failing_slices import FailingSlices, find_failing_slices
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
@@ -34,6 +35,7 @@ COSTS = 0.005  # loss of accuracy below which a removal hardly costs anything
 RELIES = 2.0  # times the mean share, from which a model relies on a concept
 TOGETHER = 0.6  # mean correlation of concepts that are removed together as well
 MOST_GROUPS, MOST_CORRELATED = 40, 3_000  # groups tried; concepts beyond which no groups are looked for
+QUESTIONED = 3  # failing slices whose concepts are suspected where there are no groups
 HELPFUL, IDLE = "helps the worst group", "relied on, hardly needed"
 
 
@@ -68,6 +70,8 @@ class Suspects:
         mode: how concepts were removed.
         worst_group: name of the worst group and number of its rows; ``None`` without groups.
         tried: number of removals tried.
+        failing: concepts that set the misclassified images of a class apart, from labels alone, see
+            :func:`~choqolate.analysis.failing_slices.find_failing_slices`.
     """
 
     found: tuple[Suspect, ...]
@@ -78,6 +82,7 @@ class Suspects:
     mode: str
     worst_group: tuple[str, int] | None = None
     tried: int = 0
+    failing: FailingSlices | None = None
 
     def __repr__(self) -> str:
         found = f"{len(self.helpful)} that help the worst group, {len(self.idle)} hardly needed"
@@ -103,6 +108,13 @@ class Suspects:
         """All concepts whose removal, alone or with their likes, helps the worst group."""
         return tuple(dict.fromkeys(name for one in self.helpful for name in one.concepts))
 
+    @property
+    def suspected(self) -> tuple[str, ...]:
+        """The concepts to look at: those to remove if groups tell, else those of the first three failing slices."""
+        if self.to_remove or self.failing is None:
+            return self.to_remove
+        return tuple(name for one in self.failing.suspects[:QUESTIONED] for name in one.concepts)
+
 
 def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale") -> Suspects:
     """Concepts whose removal helps the worst group, or hardly costs accuracy although the model relies on them.
@@ -116,7 +128,8 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
     Removals are measured on the validation rows if their groups are large enough (50 rows), so that test rows stay
     unseen when concepts are chosen; else on the held-out rows, and numbers on those rows are optimistic afterwards.
 
-    Without groups the worst group is not known, and a bias that these rows share with the training rows cannot be seen.
+    Without groups the worst group is not known. What sets the misclassified images of each class apart is looked for
+    in any case, from labels alone, and stands in ``failing``.
 
     Args:
         model: a fitted classifier.
@@ -147,7 +160,15 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
     helpful = [one._replace(paired=trial.paired(one.concepts)) for one in helpful[:TESTED]] + helpful[TESTED:]
     needed = None if math.isinf(trial.needed) else trial.needed
     return Suspects(
-        (*helpful, *idle), len(rows), chosen, needed, too_few, mode, worst_group=trial.worst_group, tried=len(removals)
+        (*helpful, *idle),
+        len(rows),
+        chosen,
+        needed,
+        too_few,
+        mode,
+        worst_group=trial.worst_group,
+        tried=len(removals),
+        failing=find_failing_slices(model, table),
     )
 
 

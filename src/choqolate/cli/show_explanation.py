@@ -6,11 +6,13 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.text import capital, counted
 from choqolate.analysis.evaluation import evaluate
-from choqolate.analysis.interval_text import p_text
+from choqolate.analysis.failing_slices import FailingSlices
+from choqolate.analysis.interval_text import p_text, point_range
 from choqolate.analysis.suspects import Suspects
 from choqolate.cli import show_model as show
 from choqolate.cli.terminal import cut, number, plain_table, printable_name, show_next
@@ -21,6 +23,7 @@ from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, e
 from choqolate.report.model_origin import removal_command
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
+MOST_QUESTIONS = 5
 _BAR = 20  # cells of the longest bar
 _NUMBERS = 29  # cells of the two columns of numbers and the gaps
 
@@ -96,6 +99,8 @@ def show_model(
             console.print(Text(f"nodes {pair.first} and {pair.second} are nearly the same", style="yellow"))
     if suspects is not None:
         _show_suspects(console, suspects)
+        if suspects.failing is not None and not suspects.helpful:
+            _show_failing_slices(console, suspects.failing)
 
 
 def show_next_steps(
@@ -106,7 +111,7 @@ def show_next_steps(
     if page:
         commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
     if suspects is not None and scores is not None:
-        suspected = [name for name in suspects.to_remove if name == printable_name(name)]
+        suspected = [name for name in suspects.suspected if name == printable_name(name)]
         options = ("-o", f"{folder}-edited", "--scores", str(scores))
         commands.append([*removal_command(str(folder), suspected or ["CONCEPT"], *options)[1:]])
     if model.provenance_.vocabulary.templates:
@@ -142,8 +147,6 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
         console.print(Text(f"\n{said}", style="dim"))
         return
     if suspects.needed is None or suspects.worst_group is None:
-        said = "no groups: a bias that these images share with the training images cannot be seen"
-        console.print(Text(f"\n{said}", style="dim"))
         return
     least = f"{100 * suspects.needed:.1f} points"
     if not suspects.helpful:
@@ -162,3 +165,22 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
     name, size = suspects.worst_group
     said = f"p: paired test on the {counted(size, 'image')} of the worst group, {cut(name)}"
     console.print(Text(f"{said}; low by selection, as {suspects.tried:,} removals were tried", style="dim"))
+
+
+def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
+    """Concepts that set the misclassified images of a class apart, as questions; or why none was found."""
+    console.print(Text("\nWhere does the model fail?", style="bold"))
+    questions = Table.grid(padding=(0, 1))
+    for place, one in enumerate(failing.suspects[:MOST_QUESTIONS], start=1):
+        worst = one.slices[0]
+        facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)})"]
+        facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {one.share:.1%}"]
+        siblings = [cut(name) for name in one.concepts if name != worst.concept]
+        facts += [f"goes with {', '.join(siblings)}"] if siblings else []
+        questions.add_row(f"{place}.", Text(printable_name(one.question)))
+        questions.add_row("", Text("; ".join(facts), style="dim"))
+    console.print(questions)
+    rest = len(failing.suspects) - MOST_QUESTIONS
+    more = f" The report shows {rest:,} more." if rest > 0 else ""
+    corrected = " Intervals are corrected for the number of slices." if failing.suspects else ""
+    console.print(Text(f"{failing.verdict()}{corrected}{more}", style="dim"))

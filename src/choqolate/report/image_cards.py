@@ -123,7 +123,7 @@ def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
     return [card["lead"], *nodes, *([card["before"]["lead"]] if card["before"] else [])]
 
 
-def thumbnail(file: Path | None) -> str | None:
+def thumbnail(file: Path | None, side: int = SIDE) -> str | None:
     """A small copy of an image as an address that holds all of it; ``None`` if it cannot be read."""
     if file is None:
         return None
@@ -131,7 +131,7 @@ def thumbnail(file: Path | None) -> str | None:
         image = read_image(file)
     except ChoqolateError:
         return None
-    image.thumbnail((SIDE, SIDE))
+    image.thumbnail((side, side))
     content = io.BytesIO()
     image.save(content, "JPEG", quality=82)
     return data_uri(content.getvalue(), "image/jpeg")

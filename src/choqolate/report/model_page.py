@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,9 @@ import numpy as np
 from choqolate import metrics
 from choqolate._util.files import check_output, write_bytes
 from choqolate._util.text import counted
-from choqolate.analysis.comparison import compare_evaluations
-from choqolate.analysis.evaluation import Evaluation, spurious_concepts
+from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import judged_text, share_text, small_groups_text
-from choqolate.analysis.suspects import Suspects, without
+from choqolate.analysis.suspects import Suspects
 from choqolate.concepts.new_images import score_for_model
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
@@ -30,8 +28,9 @@ from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
-from choqolate.report.model_origin import commands, facts, removal_command, words
+from choqolate.report.model_origin import commands, facts, words
 from choqolate.report.page_data import View
+from choqolate.report.suspect_cards import suspects_section
 
 if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
@@ -102,7 +101,7 @@ def check_page(path: Path) -> None:
 def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, str]) -> str:
     model, results = view.model, view.results
     shown = view.examples() if view.rows is not None else {"worst": [], "best": [], "changed": []}
-    suspects = _suspects(view, names)
+    suspects = suspects_section(view, names)
     return render(
         "model.html",
         title=title,
@@ -157,7 +156,10 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         sentences += _how_good(result)
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
-    sentences += [_hope(outcome) for outcome in (suspects["together"] if suspects and suspects["helpful"] else [])[:1]]
+    if suspects is not None and suspects["helpful"]:
+        sentences += [_hope(outcome) for outcome in suspects["together"][:1]]
+    elif suspects is not None and suspects["failing"]:
+        sentences += [card["question"] for card in suspects["failing"]["cards"][:1]]
     half = [_needed(values) for values in np.abs(model.concept_attributions_)]
     low, high = min(half), max(half)
     number = f"{low}" if low == high else f"{low} to {high}"
@@ -315,39 +317,6 @@ def _groups(view: View) -> dict[str, Any] | None:
 def _lowest_first(shares: Mapping[str, Proportion]) -> list[str]:
     """Names by their share; those with too few rows come last."""
     return sorted(shares, key=lambda name: (shares[name].too_few, shares[name].value))
-
-
-def _suspects(view: View, names: tuple[str, str]) -> dict[str, Any] | None:
-    """The suspects, what it would do to remove them together, and the command that does it."""
-    found = view.suspects
-    if found is None or view.table is None or view.measured is None:
-        return None
-    gone = set(view.model.removal_.concepts) if view.model.removal_ else set()
-    marked = [name for name in spurious_concepts(view.model, view.table) if name not in gone]
-    proposals = {"all that help the worst group": found.to_remove, "all marked as spurious": tuple(marked)}
-    together: list[dict[str, Any]] = []
-    for name, concepts in proposals.items():
-        edited = without(view.model, concepts) if concepts else None
-        if edited is not None and view.measured.worst_measurable_group is not None:
-            compared = compare_evaluations(view.measured, view.measure(edited))
-            together.append({"name": name, "concepts": concepts, "compared": compared})
-    chosen: Sequence[str] = next((one["concepts"] for one in together), ("CONCEPT",))
-    return {
-        "helpful": found.helpful[:MOST_ROWS],
-        "idle": found.idle[:MOST_ROWS],
-        "n_helpful": len(found.helpful),
-        "n_idle": len(found.idle),
-        "chosen": found.chosen,
-        "rows": found.rows,
-        "needed": found.needed,
-        "worst_group": found.worst_group,
-        "unclear": found.unclear,
-        "tried": found.tried,
-        "too_few": found.too_few,
-        "together": together,
-        "peeked": found.chosen == view.measured.chosen,
-        "command": shlex.join(removal_command(names[0], chosen, "-o", f"{names[0]}-edited", "--scores", names[1])),
-    }
 
 
 def _edits(view: View) -> dict[str, Any] | None:

@@ -133,7 +133,7 @@ class View:
         """Concepts to underline, and what they are called: spurious if some are known to be, else suspects."""
         if self.explanation.spurious or self.suspects is None:
             return set(self.explanation.spurious), "spurious"
-        return set(self.suspects.to_remove), "suspect"
+        return set(self.suspects.suspected), "suspect"
 
     @cached_property
     def suspects(self) -> Suspects | None:
