@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, recall_score
 
 import choqolate as cq
 from choqolate import metrics
 from choqolate.analysis.evaluation import evaluate, has_held_out, held_out, spurious_concepts
+from choqolate.baselines import LinearBottleneck
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import stratified_split
 from choqolate.estimators.table_inputs import inputs
@@ -208,6 +210,30 @@ def test_as_dict_is_json_and_undefined_numbers_are_null(table, model):
     assert numbers["node_coherence"] is None
     assert numbers["rows"] == 1
     assert numbers["worst_group"].keys() == {"group", "accuracy"}
+    assert numbers["worst_measurable_group"] is None
+    assert list(numbers["small_groups"].values()) == [1]
+    assert not {"hits", "row_labels", "row_groups"} & numbers.keys()
+
+
+def test_as_dict_has_intervals_and_the_baseline(table, model):
+    result = evaluate(model, table, "all")
+    numbers = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    expected = binomtest(int(result.hits.sum()), 200).proportion_ci(method="wilson")
+    assert numbers["accuracy_interval"] == pytest.approx([expected.low, expected.high])
+    assert numbers["class_intervals"] == {name: list(share.interval) for name, share in result.by_class.items()}
+    assert numbers["group_intervals"] == {name: list(share.interval) for name, share in result.by_group.items()}
+    majority = result.majority
+    assert numbers["majority"] == {
+        "class": result.majority_class,
+        "accuracy": majority.value,
+        "interval": list(majority.interval),
+    }
+    name, worst = result.worst_measurable_group
+    assert numbers["worst_measurable_group"] == {
+        "group": name,
+        "accuracy": worst.value,
+        "interval": list(worst.interval),
+    }
 
 
 def test_a_split_is_chosen_by_name(table, model, model_of_whole, whole):
@@ -286,8 +312,50 @@ def test_a_file_of_scores_can_be_trained_on(tmp_path, whole):
 
 def test_an_evaluation_is_shown_in_one_line(table, model):
     result = evaluate(model, table, "train")
-    name, worst = result.worst_group
-    assert (
-        repr(result)
-        == f"Evaluation({result.rows} rows, accuracy {result.accuracy:.3f}, worst group {worst:.3f} ({name}))"
-    )
+
+    def written(share):
+        low, high = share.interval
+        return f"{share.value:.3f} ({low:.3f} to {high:.3f})"
+
+    name, worst = result.worst_measurable_group
+    said = f"{result.rows} rows, accuracy {written(result.overall)}, worst group {written(worst)}, {name!r}"
+    assert repr(result) == f"Evaluation({said}; 2 groups too small to tell)"
+    assert repr(replace(result, group_accuracy={}, group_rows={})) == f"Evaluation({said.split(', worst')[0]})"
+
+
+def test_shares_are_counts_of_right_rows(table, model):
+    part, result = table.part("test"), evaluate(model, table)
+    right = model.predict(part.frame) == part.labels
+    np.testing.assert_array_equal(result.hits, right)
+    assert result.overall == (right.sum(), len(part))
+    for shares, members in ((result.by_class, part.labels), (result.by_group, part.groups)):
+        assert shares == {name: (right[members == name].sum(), (members == name).sum()) for name in np.unique(members)}
+
+
+def test_groups_of_a_few_rows_are_not_the_worst(table, model):
+    result = evaluate(model, table)
+    assert result.group_rows[result.worst_group[0]] < 10
+    large = {name: value for name, value in result.group_accuracy.items() if result.group_rows[name] >= 10}
+    name, share = result.worst_measurable_group
+    assert (name, share.value) == (min(large, key=large.get), min(large.values()))
+    assert result.worst_share == share
+    assert result.small_groups == {name: rows for name, rows in result.group_rows.items() if rows < 10}
+    few = evaluate(model, table.part("test").take(range(8)))
+    assert few.worst_measurable_group is None
+    assert few.worst_share.too_few
+    assert evaluate(model, replace(table, groups=None)).worst_share is None
+
+
+@pytest.mark.parametrize("common", ["landbird", "waterbird"])
+def test_the_majority_baseline_is_the_most_frequent_class_in_training(table, common):
+    rows = np.flatnonzero((table.split == "test") | (table.labels == common) | (np.arange(200) % 4 == 0))
+    uneven = table.take(rows)
+    result = evaluate(fit_scores(uneven, **FAST), uneven)
+    assert result.majority_class == common
+    assert result.majority == ((uneven.part("test").labels == common).sum(), len(uneven.part("test")))
+
+
+def test_of_a_baseline_the_most_frequent_class_of_the_rows_is_taken(table):
+    part = table.part("train")
+    result = evaluate(LinearBottleneck().fit(part.frame, part.labels), table)
+    assert result.majority.value == max(result.class_rows.values()) / result.rows

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from choqolate.analysis.suspects import COSTS, HELPFUL, IDLE, RELIES, find_suspects
 from choqolate.baselines import PCBM
@@ -103,9 +104,44 @@ def test_small_groups_of_validation_rows_are_not_trusted(model, table):
     assert found.too_few == min(np.unique(few.part("val").groups, return_counts=True)[1])
 
 
+def test_helpful_removals_have_a_paired_test_of_the_worst_group(model, table):
+    found = find_suspects(model, table)
+    rows = table.part("val")
+    before = model.predict(rows.frame) == rows.labels
+    shares = {group: before[rows.groups == group].mean() for group in np.unique(rows.groups)}
+    worst = min(shares, key=shares.get)
+    assert found.worst_group == (worst, (rows.groups == worst).sum())
+    assert found.helpful
+    for one in found.helpful:
+        after = model.remove_concepts(one.concepts).predict(rows.frame) == rows.labels
+        members = rows.groups == worst
+        gained, lost = (after & ~before & members).sum(), (before & ~after & members).sum()
+        assert one.paired == (gained, lost, members.sum())
+        assert one.paired.p_value == pytest.approx(binomtest(gained, gained + lost).pvalue)
+    assert all(one.paired is None for one in found.idle)
+    assert found.tried >= len(table.concepts)
+
+
+@pytest.mark.parametrize(("kept", "unclear"), [(4, True), (29, True), (30, False)])
+def test_of_a_worst_group_with_a_few_images_nothing_is_claimed(model, table, kept, unclear):
+    test = table.part("test")
+    right = model.predict(test.frame) == test.labels
+    wrong = np.flatnonzero((test.groups == "landbird on water") & ~right)[:kept]
+    small = test.take(np.concatenate([np.flatnonzero(test.groups != "landbird on water"), wrong]))
+    found = find_suspects(model, small)
+    assert found.worst_group == ("landbird on water", kept)
+    assert found.unclear == unclear
+    assert (found.needed is None) == unclear
+    if unclear:
+        assert found.helpful == ()
+        assert found.to_remove == ()
+
+
 def test_without_groups_it_is_about_accuracy_alone(model, table):
     found = find_suspects(model, replace(table, groups=None))
     assert found.needed is None
+    assert found.worst_group is None
+    assert not found.unclear
     assert found.helpful == ()
     assert found.to_remove == ()
     assert all(math.isnan(one.worst_group_change) and one.reason == IDLE for one in found.found)

@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 import typer
 from rich.cells import cell_len
+from scipy.stats import binomtest
 
 import choqolate as cq
 from choqolate.cli import main
@@ -80,6 +81,12 @@ def run(place, monkeypatch, capsys):
     return call
 
 
+def interval(share, rows):
+    """As the terminal shows it."""
+    found = binomtest(round(share * rows), rows).proportion_ci(method="wilson")
+    return f"{found.low:.2f} – {found.high:.2f}"
+
+
 def test_fit_trains_saves_and_reports(place):
     said = (place / "said.txt").read_text()
     model = cq.load(place / "model")
@@ -89,7 +96,9 @@ def test_fit_trains_saves_and_reports(place):
     table = ConceptScores.load(place / "birds.parquet")
     assert "6 concepts, 3 nodes, 2 classes" in said
     accuracies = [model.score(part.frame, part.labels) for part in (table.part("train"), table.part("test"))]
-    assert re.search(r"accuracy +{:.3f} +{:.3f}\n".format(*accuracies), said)
+    cells = [f"{value:.3f} +{interval(value, rows)}" for value, rows in zip(accuracies, (100, 50), strict=True)]
+    assert re.search(r"accuracy +{} +{}\n".format(*cells), said)
+    assert re.search(r"\nalways (landbird|waterbird) +0\.\d+ +0", said)
     for word in ("training", "held out", "worst group", "Attribution Gini", "Node Coherence", "landbird", "waterbird"):
         assert word in said
     leading = model.concepts_[int(model.node_attributions_[0].argmax())]
@@ -212,7 +221,7 @@ def test_eval_prints_tables(run):
     code, said, notes = run("eval", "model", "birds.parquet")
     assert (code, notes) == (0, "")
     result = cq.load("model").score(*_test_rows())
-    assert re.search(rf"\naccuracy +{result:.3f}\n", said)
+    assert re.search(rf"\naccuracy +{result:.3f} +{interval(result, 50)}\n", said)
     for name in ("landbird", "waterbird", "landbird on land", "test rows of the table", "taken for"):
         assert name in said
 
@@ -227,6 +236,10 @@ def test_eval_prints_nothing_but_json_when_asked(run):
     assert (code, notes) == (0, "")
     numbers = json.loads(said)
     assert numbers["rows"] == 150
+    assert numbers["majority"]["accuracy"] == numbers["class_rows"][numbers["majority"]["class"]] / 150
+    low, high = numbers["accuracy_interval"]
+    assert low < numbers["accuracy"] < high
+    assert numbers["group_intervals"].keys() == numbers["group_rows"].keys()
     assert numbers["class_rows"].keys() == {"landbird", "waterbird"}
     code, said, _ = run("eval", "model", "plain.csv", "--json")
     assert json.loads(said)["worst_group"] is None
@@ -242,7 +255,8 @@ def test_remove_reports_what_every_node_lost_and_leaves_the_model_alone(place, r
         assert re.search(rf"\n{node} +{lost:.1%} +", said)
     model = cq.load("model")
     old, new = model.score(*_test_rows()), edited.score(*_test_rows())
-    assert re.search(rf"accuracy +50 +{old:.3f} +{new:.3f} +{re.escape(f'{new - old:+.3f}')}\n", said)
+    assert re.search(rf"accuracy +50 +{old:.3f} +{new:.3f} +{re.escape(f'{new - old:+.3f}')} +-0", said)
+    assert re.search(r"\naccuracy: [-+][\d.]+ points \(.* to .*\) on 50 images: may be chance \(p = 1.00\)\n", said)
     assert "landbird on water" in said
     assert {path.name: path.read_bytes() for path in (place / "model").iterdir()} == before
     code, said, _ = run("eval", "edited", "birds.parquet")

@@ -93,6 +93,17 @@ def test_a_confidence_is_a_share(confidence):
         metrics.wilson_interval(1, 2, confidence)
 
 
+def test_the_interval_of_a_mean_of_one_share_is_its_own_and_of_two_covers_the_truth():
+    np.testing.assert_allclose(metrics.mean_interval([Proportion(7, 20)]), metrics.wilson_interval(7, 20), atol=1e-12)
+    rng = np.random.default_rng(0)
+    drawn = zip(rng.binomial(40, 0.9, 4_000), rng.binomial(200, 0.6, 4_000), strict=True)
+    ends = [metrics.mean_interval([Proportion(int(a), 40), Proportion(int(b), 200)]) for a, b in drawn]
+    assert 0.93 < np.mean([low <= 0.75 <= high for low, high in ends]) < 0.97
+    assert metrics.mean_interval([Proportion(0, 0), Proportion(1, 2)]) == (0.0, 1.0)
+    with pytest.raises(ChoqolateError, match="at least one"):
+        metrics.mean_interval([])
+
+
 def test_paired_changes_need_the_same_rows():
     with pytest.raises(ChoqolateError, match="expected the 2 rows of before"):
         metrics.paired_change([True, False], [True])

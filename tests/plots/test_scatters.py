@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from scipy.stats import binomtest
 
 from choqolate import ChoqolateError, ConceptScores
 from choqolate.analysis.evaluation import Evaluation
@@ -289,9 +290,9 @@ def measured(accuracy, groups=None, classes=None, rows=100):
         chosen="test rows of the table",
         accuracy=accuracy,
         class_accuracy=classes,
-        class_rows={name: 50 + k for k, name in enumerate(classes)},
+        class_rows={name: 50 + 50 * k for k, name in enumerate(classes)},
         group_accuracy=groups,
-        group_rows={name: 1000 + k for k, name in enumerate(groups)},
+        group_rows={name: 1000 + 100 * k for k, name in enumerate(groups)},
         worst_group=None if worst is None else (worst, groups[worst]),
         attribution_gini=0.5,
         node_coherence=0.5,
@@ -320,8 +321,30 @@ def test_bars_are_accuracies_in_per_cent_with_the_overall_one_first():
             assert row - 0.5 < bar.get_y() < bar.get_y() + bar.get_height() < row + 0.5
             assert (bar.get_y() + bar.get_height() / 2 < row) == (place == 0)  # the first result above
     assert names(ax) == ["all", "land on land", "land on water", "water on water"]
-    assert counts(ax) == ["n = 100", "n = 1,000", "n = 1,001", "n = 1,002"]
+    assert counts(ax) == ["n = 100", "n = 1,000", "n = 1,100", "n = 1,200"]
     assert ax.yaxis_inverted()
+    assert_readable(ax.figure, all_texts(ax))
+
+
+def test_thin_lines_are_wilson_intervals():
+    ax = group_accuracy({"before": BEFORE, "after": AFTER})
+    for lines, result in zip(ax.collections, (BEFORE, AFTER), strict=True):
+        counts = [
+            (100, result.accuracy),
+            *((result.group_rows[n], value) for n, value in result.group_accuracy.items()),
+        ]
+        for segment, (rows, share) in zip(lines.get_segments(), counts, strict=True):
+            expected = binomtest(round(share * rows), rows).proportion_ci(method="wilson")
+            assert segment[:, 0] == pytest.approx([100 * expected.low, 100 * expected.high])
+
+
+def test_groups_of_a_few_rows_have_no_bar_and_are_not_the_worst():
+    few = replace(BEFORE, group_rows={"land on land": 1000, "land on water": 4, "water on water": 1200})
+    ax = group_accuracy(few)
+    assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([80, 99, 0, 95])
+    assert len(ax.collections[0].get_segments()) == 3
+    said = [text.get_text() for text in ax.texts if text.get_text() not in counts(ax)]
+    assert said == ["80.0", "99.0", "too few to tell", "95.0  worst"]
     assert_readable(ax.figure, all_texts(ax))
 
 
@@ -348,16 +371,16 @@ def test_before_and_after_differ_in_more_than_colour():
 def test_without_groups_classes_are_shown():
     ax = group_accuracy({"before": measured(0.8), "after": AFTER})
     assert names(ax) == ["all", "landbird", "waterbird"]
-    assert counts(ax) == ["n = 100", "n = 50", "n = 51"]
+    assert counts(ax) == ["n = 100", "n = 50", "n = 100"]
     assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([80, 90, 70])
     assert sum("worst" in text.get_text() for text in ax.texts) == 2
 
 
 def test_groups_that_only_one_result_has():
-    other = replace(AFTER, group_accuracy={"sky": 0.5}, group_rows={"sky": 1}, rows=99)
+    other = replace(AFTER, group_accuracy={"sky": 0.5}, group_rows={"sky": 10}, rows=99)
     ax = group_accuracy({"before": BEFORE, "after": other})
     assert names(ax)[-1] == "sky"
-    assert (counts(ax)[0], counts(ax)[-1]) == ("n = 100 / 99", "n = 1")
+    assert (counts(ax)[0], counts(ax)[-1]) == ("n = 100 / 99", "n = 10")
     assert not any("nan" in text.get_text() for text in ax.texts)
     assert len(ax.texts) == 4 + 2 + len(counts(ax))
 

@@ -11,9 +11,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.stats import binomtest
 
 import choqolate as cq
+from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import evaluate
+from choqolate.analysis.interval_text import change_text, judged_text
 from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
@@ -95,7 +98,7 @@ def test_the_page_holds_every_section(model, table, tmp_path):
     assert wanted <= page.ids
     result = evaluate(model, table)
     assert f"{100 * result.accuracy:.1f}\N{NO-BREAK SPACE}%".replace("\N{NO-BREAK SPACE}", " ") in page.text
-    assert result.worst_group[0] in page.text
+    assert result.worst_measurable_group[0] in page.text
     for name in (*table.concepts, *model.classes_):
         assert name in page.text
     assert not {"script", "iframe", "object", "form"} & set(page.tags)
@@ -105,13 +108,27 @@ def percent(value):
     return f"{100 * value:.1f} %"
 
 
+def measured(share):
+    """A share with its interval in a cell."""
+    if share.rows < 10:
+        return f"too few to tell({share.rows} images)"
+    found = binomtest(share.hits, share.rows).proportion_ci(method="wilson")
+    return f"{percent(share.value)}({100 * found.low:.1f} to {100 * found.high:.1f})"
+
+
 def test_numbers_of_the_page_are_those_of_the_model(model, table, tmp_path):
     page = page_of(tmp_path, model, table)
     numbers = {row[0]: row[1:] for row in page.tables["Numbers"]}
     results = [evaluate(model, table, part) for part in ("test", "train")]
     assert numbers[""] == ["held out", "training"]
-    assert numbers["accuracy"] == [percent(one.accuracy) for one in results]
-    assert numbers["accuracy of the worst group"] == [percent(one.worst_group[1]) for one in results]
+    assert numbers["accuracy"] == [measured(one.overall) for one in results]
+    assert numbers["accuracy of the worst group"] == [measured(one.worst_measurable_group[1]) for one in results]
+    first = results[0].majority_class
+    assert numbers[f"always “{first}”, the most frequent class"] == [measured(one.majority) for one in results]
+    means = [np.mean(list(one.class_accuracy.values())) for one in results]
+    assert [cell.split("(")[0] for cell in numbers["mean accuracy of the classes"]] == [percent(mean) for mean in means]
+    classes = page.tables["Accuracy of each class"][1:]
+    assert classes == [[name, str(share.rows), measured(share)] for name, share in results[0].by_class.items()]
     assert numbers["Attribution Gini"] == [f"{one.attribution_gini:.3f}" for one in results]
     flows = page.tables["Share of every node in every class"]
     assert flows[0][1:] == model.classes_.tolist()
@@ -191,13 +208,16 @@ def test_an_edited_model_shows_before_and_after(model, table, tmp_path):
     assert "before the edits it was taken for" in page.text
     before, after = evaluate(model, table), evaluate(edited, table)
     for result in (before, after):
-        assert f"{100 * result.worst_group[1]:.1f}" in page.text
+        for share in result.by_group.values():
+            assert (measured(share) if share.too_few else percent(share.value)).replace("(", " (") in page.text
+    for line in compare_evaluations(before, after).lines():
+        assert line[1:] in page.text
     assert "choqolate remove model -o edited --mode impute sea forest" in page.text
     flipped = (model.predict(table.part("test").frame) != edited.predict(table.part("test").frame)).sum()
     assert flipped == sum(int(number) for number in re.findall(r"(\d+) went from", page.text)) > 0
     assert "Changed by the edits" in page.text
     numbers = {row[0]: row[1:] for row in page.tables["Numbers"]}
-    assert numbers["accuracy"][:2] == [percent(before.accuracy), percent(after.accuracy)]
+    assert numbers["accuracy"][:2] == [measured(before.overall), measured(after.overall)]
     lost = page.tables["What each node lost and reads instead"][1:]
     assert [row[1:3] for row in lost] == [
         [percent(max(gone, 0)), percent(kept)]
@@ -298,24 +318,41 @@ def test_odd_names_are_text_and_nothing_else(tmp_path):
 
 
 def test_suspects_come_with_the_command_that_removes_them(model, table, tmp_path):
-    unmarked = ConceptScores(**{**vars_of(table), "spurious": ()})
-    page = page_of(tmp_path, small_model(unmarked), unmarked, names=("my model", "my scores.csv"))
-    found = cq.find_suspects(small_model(unmarked), unmarked)
+    unmarked = ConceptScores(**{**vars_of(bird_table(None, n_rows=1500, agreement=0.8)), "spurious": ()})
+    trained = small_model(unmarked)
+    with pytest.warns(cq.ChoqolateWarning, match="not found"):
+        page = page_of(tmp_path, trained, unmarked, names=("my model", "my scores.csv"))
+    found = cq.find_suspects(trained, unmarked)
     assert found.to_remove
+    cells = next(row for row in page.tables["Suspects"] if row[0] == ", ".join(found.helpful[0].concepts))
+    p_value = found.helpful[0].paired.p_value
+    assert cells[-1] == ("< 0.001" if p_value < 0.001 else f"{p_value:.{3 if p_value < 0.1 else 2}f}")
+    assert f"{found.tried} removals were tried" in page.text
     words = [f"'{name}'" if " " in name else name for name in found.to_remove]
     command = f"choqolate remove 'my model' -o 'my model-edited' --scores 'my scores.csv' {' '.join(words)}"
     assert command in page.text
     assert "suspect" in page.text
     assert f"Without {len(found.to_remove)} suspected concept" in page.text
-    trained = small_model(unmarked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cq.ChoqolateWarning)
         after = evaluate(trained.remove_concepts(found.to_remove), unmarked)
+    before = evaluate(trained, unmarked)
+    compared = compare_evaluations(before, after)
     assert page.tables["Several removed at once"][1][1:] == [
         str(len(found.to_remove)),
-        f"{percent(evaluate(trained, unmarked).accuracy)} → {percent(after.accuracy)}",
-        f"{percent(evaluate(trained, unmarked).worst_group[1])} → {percent(after.worst_group[1])}",
+        f"{percent(before.accuracy)} → {percent(after.accuracy)}{change_text(compared.overall)}",
+        f"{percent(before.worst_group[1])} → {percent(after.worst_group[1])}{change_text(compared.worst_group[1])}",
     ]
+    assert f"“{compared.worst_group[0]}”, would change by {judged_text(compared.worst_group[1])}." in page.text
+
+
+def test_a_model_far_better_on_its_training_images_is_noted(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.array(["duck", "owl"])[rng.integers(0, 2, 120)]
+    split = np.array(["train", "test"])[np.arange(120) % 2]
+    noise = ConceptScores(rng.random((120, 60)), [f"concept {j}" for j in range(60)], labels=labels, split=split)
+    page = page_of(tmp_path, small_model(noise, temperature=0.002, epochs=100), noise)
+    assert "Either the model memorized its training images" in page.text
 
 
 def test_a_card_shows_the_lead_before_and_after_the_removal(model, table):
@@ -480,7 +517,7 @@ def test_without_groups_the_page_asks_questions_and_shows_the_images(table, tmp_
 
 
 def test_questions_with_odd_names_break_nothing(tmp_path):
-    rows = without_groups(nasty_table())
+    rows = without_groups(nasty_table()).with_columns(paths=None)
     page = page_of(tmp_path, small_model(rows), rows)
     assert page.tables["Images that have, or lack, the concept"]
     assert not {"script", "b", "iframe"} & set(page.tags)

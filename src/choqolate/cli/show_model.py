@@ -29,6 +29,7 @@ MOST_ROWS = 20  # of a table with a row for each class or group
 _SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions"}
 _SMALLEST = 0.0005  # a share that is printed as more than zero
 _GAP = 2  # cells between two columns
+_SHARE = 27  # cells of a share with its interval, and the gaps
 _CHANGE, _NARROW = 60, 12  # cells of all columns about a change; of the names beside them, at least
 
 
@@ -69,7 +70,8 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     add("rows", (f"{result.rows:,}" for result in columns))
     add_shares("accuracy", (result.overall for result in columns))
     if last.majority_class is not None:
-        add_shares(f"always {cut(last.majority_class, 20)}", (result.majority for result in columns))
+        room = min(NAME_WIDTH, max(_NARROW, console.width - len("always ") - _SHARE * len(columns)))
+        add_shares(f"always {cut(last.majority_class, room)}", (result.majority for result in columns))
     if any(result.worst_group for result in columns):
         add_shares("worst group", (result.worst_share for result in columns))
     add("Attribution Gini", (number(result.attribution_gini) for result in columns))
@@ -93,7 +95,7 @@ def _share(share: Proportion | None) -> tuple[str, str]:
 def _show_small_groups(console: Console, result: Evaluation) -> None:
     if result.small_groups:
         names = small_groups_text({cut(name): rows for name, rows in result.small_groups.items()})
-        console.print(Text(f"{TOO_FEW}: {names}", style="dim"), soft_wrap=True)
+        console.print(Text(f"{TOO_FEW}: {names}", style="dim"))
 
 
 def show_edits(console: Console, model: ChoqolateClassifier) -> None:
