@@ -505,11 +505,13 @@ def test_without_groups_the_page_asks_questions_and_shows_the_images(table, tmp_
     assert found.suspects[0].question.split(":")[0] in page.text.split("Sections")[0]  # the summary says it too
     first = found.suspects[0].slices[0]
     listed = page.tables["Images that have, or lack, the concept"][1]
-    assert listed[0] == f"{first.label} {'with' if first.present else 'without'} {first.concept} {first.failing.rows}"
-    assert listed[1].startswith(f"{100 * first.failing.value:.1f} % (")
-    assert listed[3] == (
-        f"{100 * first.gap:.1f} ({100 * first.interval[0]:.1f} to {100 * first.interval[1]:.1f})"
-    ).replace("-", "−")
+    said = [
+        f"{first.label} {'with' if first.present else 'without'} {first.concept} {first.failing.rows}",
+        f"{100 * first.failing.value:.1f} % ({percent_range(first.failing.interval)})",
+        f"{100 * first.others.value:.1f} % ({percent_range(first.others.interval)})",
+        f"{100 * first.gap:.1f} ({percent_range(first.interval)})",
+    ]
+    assert ["".join(cell.split()) for cell in listed[:4]] == ["".join(cell.split()) for cell in said]
     taken = [model.predict(found.rows)[row] for row in first.mistakes]
     assert f"taken for {taken[0]}" in page.text
     n_shown = sum(min(6, len(one.slices[0].mistakes)) for one in found.suspects[:8])
