@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 import choqolate as cq
 from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import evaluate
-from choqolate.analysis.interval_text import change_text, judged_text
+from choqolate.analysis.interval_text import change_text, judged_text, percent_range
 from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
