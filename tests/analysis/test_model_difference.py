@@ -47,6 +47,13 @@ def test_the_order_of_nodes_does_not_matter(models, table):
     assert same.disagreements.change.value == 0
 
 
+def test_an_edited_model_keeps_its_nodes_whatever_they_have_become(models):
+    edited = models[0].remove_concepts(["webbed feet", "long bill", "sea"], nodes=[0, 2], mode="impute")
+    assert [(match.first, match.second) for match in compare_models(models[0], edited).matches] == [
+        (n, n) for n in range(4)
+    ]
+
+
 def test_disagreements_are_counted_row_by_row(models, table):
     first, second = models[0], models[0].remove_concepts(["sea", "forest"], mode="impute")
     found = compare_models(first, second, table).disagreements

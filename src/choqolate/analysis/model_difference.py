@@ -109,7 +109,8 @@ def compare_models(
     """Compare two models, node by node and image by image.
 
     Nodes are paired one to one so that the sum of the cosines of their Shapley values, concept by concept, is the
-    largest. Models of one layer are compared class by class.
+    largest. Versions of one model, such as before and after an edit, keep their nodes; models of one layer are compared
+    class by class.
 
     Args:
         first, second: fitted classifiers with the same classes. Their concepts may differ.
@@ -139,7 +140,7 @@ def compare_models(
     return ModelDifference(
         first=first,
         second=second,
-        matches=tuple(_matches(shares[0], shares[1], names, classes, first.one_layer_ and second.one_layer_)),
+        matches=tuple(_matches(shares[0], shares[1], names, _known_partners(first, second, classes))),
         only_first=_only(first, second),
         only_second=_only(second, first),
         disagreements=None if table is None else _disagreements(first, second, table),
@@ -159,12 +160,24 @@ def _attributions(model: ChoqolateClassifier, names: list[str]) -> np.ndarray:
     return shares
 
 
-def _matches(
-    one: np.ndarray, other: np.ndarray, names: list[str], classes: list[list[str]], by_class: bool
-) -> list[NodeMatch]:
-    rows, columns, cosines = match_nodes(one, other)
-    if by_class:  # the nodes are the classes, and these have names
-        rows, columns = np.arange(len(one)), np.array([classes[1].index(name) for name in classes[0]])
+def _known_partners(
+    first: ChoqolateClassifier, second: ChoqolateClassifier, classes: list[list[str]]
+) -> list[int] | None:
+    """The partner of each node of the first model where it need not be looked for.
+
+    Versions of one trained model have the same nodes; where the nodes are the classes, these have names.
+    """
+    if first.one_layer_ and second.one_layer_:
+        return [classes[1].index(name) for name in classes[0]]
+    same = first.network_.identity == second.network_.identity
+    return list(range(first.network_.n_nodes)) if same else None
+
+
+def _matches(one: np.ndarray, other: np.ndarray, names: list[str], partners: list[int] | None) -> list[NodeMatch]:
+    if partners is None:
+        rows, columns, cosines = match_nodes(one, other)
+    else:
+        rows, columns = np.arange(len(one)), np.array(partners)
         cosines = np.array([match_nodes(one[[r]], other[[c]])[2][0] for r, c in zip(rows, columns, strict=True)])
     found = [
         NodeMatch(int(r), int(c), float(cosine), _changes(other[c] - one[r], names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ import choqolate.cli.model_commands  # noqa: F401  # comes before this one in --
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder
 from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
 
 
 @app.command()
@@ -28,6 +34,14 @@ def explain(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write a report, one HTML page.", show_default=False),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OTHER",
+            help="Compare with this model, node by node and, with --scores, image by image where they disagree.",
+            show_default=False,
+        ),
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the images of SCORES are, if they have moved.", show_default=False),
@@ -42,6 +56,8 @@ def explain(
     Example: [bold]choqolate explain model --scores scores.parquet -o report.html[/]
 
     Example: [bold]choqolate explain model --image photo.jpg[/]
+
+    Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
@@ -59,7 +75,12 @@ def explain(
         raise ChoqolateError("expected --scores with --images, which says where theirs are; to explain one, --image")
     if backbone is not None and not image:
         raise ChoqolateError("expected --image with --backbone, which encodes it")
+    if against is not None and image:
+        raise ChoqolateError("Expected --against or --image, but got both. Explain the image with each model.")
     console = open_console()
+    if against is not None:
+        _compare(console, load(against), classifier, table, (against, model), output, images)
+        return
     suspects = None if table is None or table.labels is None else find_suspects(classifier, table)
     own = score_for_model(classifier, image, backbone=backbone) if image else None
     if own is not None:
@@ -80,3 +101,30 @@ def explain(
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)
     show.show_next_steps(model, classifier, scores, suspects, page=output is None)
+
+
+def _compare(
+    console: Console,
+    other: ChoqolateClassifier,
+    classifier: ChoqolateClassifier,
+    table: ConceptScores | None,
+    folders: tuple[Path, Path],
+    output: Path | None,
+    images: Path | None,
+) -> None:
+    """Show a model beside another one that it is compared with, and write the page if one is wanted."""
+    from choqolate.analysis.model_difference import compare_models
+    from choqolate.cli.show_difference import show_difference
+    from choqolate.cli.terminal import printable_name
+    from choqolate.report.difference_page import write_difference
+
+    found = compare_models(other, classifier, table)
+    names = tuple(printable_name(folder.name or folder) for folder in folders)
+    if names[0] == names[1]:
+        names = tuple(printable_name(folder) for folder in folders)
+    show_difference(console, found, (names[0], names[1]))
+    if output is not None:
+        write_difference(
+            other, classifier, table, output, names=(names[0], names[1]), root=images, difference=found, verbose=True
+        )
+        console.print(f"\nThe page is in {printable_name(output)}.", markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import deque
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -121,6 +122,11 @@ def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
     """All waterfalls of a card."""
     nodes = [card["nodes"]] if card["nodes"] else []
     return [card["lead"], *nodes, *([card["before"]["lead"]] if card["before"] else [])]
+
+
+def shown_path(path: str) -> str:
+    """A path as it may be shown: of one that starts at the root of somebody's machine, the file's name."""
+    return Path(path).name if os.path.isabs(path) else path
 
 
 def thumbnail(file: Path | None, side: int = SIDE) -> str | None:

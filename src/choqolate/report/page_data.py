@@ -25,7 +25,7 @@ from choqolate.estimators.table_training import training_rows
 from choqolate.explain import ModelExplanation, explain_image, explain_model
 from choqolate.explain.change import count_transitions
 from choqolate.explain.redundancy import Redundancy, check_redundancy
-from choqolate.report.image_cards import choose, image_card, in_turn, set_scale, waterfalls_of
+from choqolate.report.image_cards import choose, image_card, in_turn, set_scale, shown_path, waterfalls_of
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -200,17 +200,12 @@ class View:
         for row in chosen:
             one = rows.take([row])
             truth, group, path = (None if c is None else c[0] for c in (one.labels, one.groups, one.paths))
-            name = f"{self.rows_called}, row {row}" if path is None else _shown_path(str(path))
+            name = f"{self.rows_called}, row {row}" if path is None else shown_path(str(path))
             X = inputs(self.model, one)
             why = explain_image(self.model, X, truth=truth, trained=self.trained, most_sets=most_sets)
             cards.append(image_card(why, name=name, file=files[row], group=group, marked=self.marked[0]))
             advance(1)
         return cards
-
-
-def _shown_path(path: str) -> str:
-    """A path as it may be shown: of one that starts at the root of somebody's machine, the file's name."""
-    return Path(path).name if os.path.isabs(path) else path
 
 
 def _warn_of_missing(files: Sequence[Path | None]) -> None:
