@@ -32,8 +32,8 @@ def group_accuracy(results: Evaluation | Mapping[str, Evaluation], ax: Axes | No
     """Draw the accuracy of one model or several, such as before and after an edit: over all rows, then by group.
 
     Of two results the first has hollow bars. Thin lines are 95 % intervals; a group with fewer than ten rows has no
-    bar, as it is too small to tell. Without groups the classes take their place. Of more than twenty, those with the lowest
-    accuracy in the first result are shown.
+    bar, as it is too small to tell. Without groups the classes take their place. Of more than twenty, those with the
+    lowest accuracy in the first result are shown.
 
     Args:
         results: what :func:`choqolate.evaluate` measured; several by name.
