@@ -97,8 +97,23 @@ def test_other_rows_are_an_error(model, table):
         compare_evaluations(result, replace(result, hits=None))
 
 
-def measured(result, share, rows):
-    return replace(result, accuracy=round(share * rows) / rows, rows=rows)
+def measured(result, share, rows, groups=None, group_rows=None):
+    accuracy = round(share * rows) / rows
+    return replace(result, accuracy=accuracy, rows=rows, group_accuracy=groups or {}, group_rows=group_rows or {})
+
+
+def test_a_gap_that_groups_explain_is_told_from_memorizing(model, table):
+    """95 and 5 % of the training images, half and half of the others: 0.95 * 1.0 + 0.05 * 0.6 = 0.98."""
+    result = evaluate(model, table)
+    training = measured(result, 0.985, 2000, {"usual": 1.0, "rare": 0.7}, {"usual": 1900, "rare": 100})
+    shifted = measured(result, 0.8, 1000, {"usual": 1.0, "rare": 0.6}, {"usual": 500, "rare": 500})
+    said = gap_note(training, shifted)
+    assert "with groups as frequent as in training it would be 98.0 % on them" in said
+    assert "memorized" not in said
+    worse = measured(result, 0.7, 1000, {"usual": 0.8, "rare": 0.6}, {"usual": 500, "rare": 500})
+    assert "memorized" in gap_note(training, worse)
+    missing = measured(result, 0.6, 1000, {"rare": 0.6}, {"rare": 1000})
+    assert "memorized" in gap_note(training, missing)
 
 
 @pytest.mark.parametrize(

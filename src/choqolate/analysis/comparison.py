@@ -103,11 +103,25 @@ def gap_note(training: Evaluation, held_out: Evaluation) -> str | None:
     if gap <= FAR or low <= 0 or held_out.overall.too_few:
         return None
     shares = f"{share_text(training.overall)} on the training images, {share_text(held_out.overall)} on held-out ones"
+    said = f"accuracy is {shares}, {decimal(100 * gap, 1)} points lower ({percent_range((low, high))})"
+    alike = _with_groups_of(training, held_out)
+    if alike is not None and training.accuracy - alike <= FAR:
+        return (
+            f"{said}. The held-out images have other groups: with groups as frequent as in training it would be "
+            f"{decimal(100 * alike, 1)} % on them, so the model fails on groups that are rare in training"
+        )
     return (
-        f"accuracy is {shares}, {decimal(100 * gap, 1)} points lower ({percent_range((low, high))}). Either the model "
-        "memorized its training images (more images, fewer concepts, a higher temperature or sparsity help), or the "
-        "held-out images differ from them (compare their groups)"
+        f"{said}. Either the model memorized its training images (more images, fewer concepts, a higher temperature or "
+        "sparsity help), or the held-out images differ from them"
     )
+
+
+def _with_groups_of(training: Evaluation, held_out: Evaluation) -> float | None:
+    """Held-out accuracy if groups were as frequent as in training; ``None`` if some group was not held out."""
+    weights, shares = training.group_rows, held_out.group_accuracy
+    if not weights or not weights.keys() <= shares.keys():
+        return None
+    return sum(rows * shares[name] for name, rows in weights.items()) / sum(weights.values())
 
 
 def _check_same_rows(before: Evaluation, after: Evaluation) -> tuple[np.ndarray, np.ndarray]:

@@ -151,9 +151,9 @@ class Evaluation:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
         majority, worst = self.majority, self.worst_measurable_group
         return numbers | {
-            "accuracy_interval": self.overall.interval,
-            "class_intervals": {name: share.interval for name, share in self.by_class.items()},
-            "group_intervals": {name: share.interval for name, share in self.by_group.items()},
+            "accuracy_interval": list(self.overall.interval),
+            "class_intervals": {name: list(share.interval) for name, share in self.by_class.items()},
+            "group_intervals": {name: list(share.interval) for name, share in self.by_group.items()},
             "majority": majority and {"class": self.majority_class, **_as_dict(majority)},
             "worst_measurable_group": worst and {"group": worst[0], **_as_dict(worst[1])},
             "small_groups": self.small_groups,
@@ -325,7 +325,7 @@ def _with_interval(share: Proportion) -> str:
 
 
 def _as_dict(share: Proportion) -> dict[str, Any]:
-    return {"accuracy": share.value, "interval": share.interval}
+    return {"accuracy": share.value, "interval": list(share.interval)}
 
 
 def _is_nan(value: object) -> bool:

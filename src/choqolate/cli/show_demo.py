@@ -79,6 +79,8 @@ def _show_models(console: Console, demo: BirdsDemo) -> None:
         shares = map(_percent, (outcome.accuracy, outcome.worst_group))
         table.add_row(name, *shares, *map(_spread, (outcome.gini, outcome.coherence)))
     _print_table(console, table)
+    if len(demo.ours.runs) > 1:
+        console.print(Text(f"mean ± standard deviation over {len(demo.ours.runs)} runs, here and below", style="dim"))
     for line in demo.search.lines():
         console.print(Text(f"CHOQOLATE: {line}", style="dim"))
     console.print(Text(f"linear bottleneck: {_reason(demo.rate)}", style="dim"))
@@ -162,6 +164,8 @@ def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:
     for mode, accuracies in demo.after.items():
         table.add_row(f"after, {mode}", *map(number, accuracies))
     console.print(table)
+    low, high = demo.before_share.interval
+    console.print(Text(f"on {demo.rows:,} rows; 95 % interval before: {low:.2f} – {high:.2f}", style="dim"))
     assert demo.edited.removal_ is not None
     lost = ", ".join(f"{share:.0%}" for share in demo.edited.removal_.mass_lost)
     console.print(Text(f"weight that the nodes lost: {lost}"))

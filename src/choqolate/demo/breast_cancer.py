@@ -28,6 +28,7 @@ class BreastCancerDemo:
         runs: number of runs behind ``accuracy``, ``gini`` and ``coherence``, each over the runs.
         model: the first run.
         removed: the concept that its nodes rely on most.
+        rows: number of held-out rows.
         after: accuracy before and after removing it, by mode, without and with recalibration.
         edited: the model after removal in the paper's mode.
         folder: where the model is.
@@ -43,6 +44,12 @@ class BreastCancerDemo:
     after: dict[str, tuple[float, float]]
     edited: ChoqolateClassifier
     folder: Path
+    rows: int
+
+    @property
+    def before_share(self) -> metrics.Proportion:
+        """Accuracy of the first run, with its interval."""
+        return metrics.Proportion(round(self.before * self.rows), self.rows)
 
 
 def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = True) -> BreastCancerDemo:
@@ -74,6 +81,7 @@ def run_breast_cancer(output: Path, *, n_runs: int = N_RUNS, verbose: bool = Tru
         after=after,
         edited=model.remove_concepts(removed),
         folder=folder,
+        rows=len(y_test),
     )
 
 
