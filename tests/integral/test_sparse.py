@@ -100,6 +100,8 @@ def test_rows_are_taken_in_blocks(monkeypatch):
     whole = sparse.integrate(u), sparse.involvement(u, v)
     monkeypatch.setattr("choqolate.integral.sparse._VALUES", 100)  # two rows at a time
     assert_close((sparse.integrate(u), sparse.involvement(u, v)), whole)
+    transposed = [x.T.contiguous().T for x in (u, v)]
+    assert_close((sparse.integrate(transposed[0]), sparse.involvement(*transposed)), whole)
     assert sparse.integrate(u[:0]).shape == (0, 2)
 
 

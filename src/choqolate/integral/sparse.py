@@ -106,7 +106,7 @@ class SparseCapacity(Capacity):
         return self._over_nodes(self.weight.masked_fill(~self._is_pair, 0.0))
 
     def involvement(self, u: Tensor, v: Tensor) -> Tensor:
-        out = self.singles() * v[:, None]
+        out = (self.singles() * v[:, None]).contiguous()  # to be added to in place, whatever the strides of v
         node, first, second, is_max, weight = (part[self._is_pair] for part in (self.node, *self._terms))
         step = self._rows_at_a_time()
         for flat, at, others in zip(out.flatten(1).split(step), v.split(step), u.split(step), strict=True):
