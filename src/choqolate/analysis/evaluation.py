@@ -21,6 +21,8 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import n_sampled_rows, was_split_for
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.network.fitted import FittedNetwork
+from choqolate.network.removal import absolute
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +47,7 @@ class Evaluation:
         confusion: for each class, how many of its rows were predicted as which class; zeros are left out.
         concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
             NaN where the model does not tell.
+        interaction_mass: weight on pairs of concepts, mean over the nodes: Gini does not show it. NaN for baselines.
     """
 
     rows: int
@@ -59,6 +62,7 @@ class Evaluation:
     node_coherence: float
     confusion: dict[str, dict[str, int]]
     concepts_per_class: float = math.nan
+    interaction_mass: float = math.nan
 
     def __repr__(self) -> str:
         worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
@@ -84,7 +88,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``."""
         numbers = asdict(self)
-        for name in ("attribution_gini", "node_coherence", "concepts_per_class"):
+        for name in ("attribution_gini", "node_coherence", "concepts_per_class", "interaction_mass"):
             numbers[name] = None if math.isnan(numbers[name]) else numbers[name]
         if self.worst_group is not None:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
@@ -161,6 +165,7 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
         concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
+        interaction_mass=_interaction_mass(model),
     )
 
 
@@ -236,6 +241,11 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     if model.class_attributions_ is None:  # a method of one's own need not say what its classes are made of
         return math.nan
     return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
+
+
+def _interaction_mass(model: Any) -> float:
+    network: FittedNetwork | None = getattr(model, "network_", None)
+    return math.nan if network is None else float(absolute(network.nodes.capacity).interaction_mass().mean())
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:

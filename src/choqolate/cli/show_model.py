@@ -59,6 +59,7 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     if any(result.worst_group for result in columns):
         table.add_row("worst group", *(number(result.worst_group and result.worst_group[1]) for result in columns))
     table.add_row("Attribution Gini", *(number(result.attribution_gini) for result in columns))
+    table.add_row("interaction mass", *(number(result.interaction_mass) for result in columns))
     table.add_row("Node Coherence", *(number(result.node_coherence) for result in columns))
     table.add_row("concepts per class", *(decimal(result.concepts_per_class, 1, minus="-") for result in columns))
     console.print(table)

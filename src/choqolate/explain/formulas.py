@@ -27,8 +27,8 @@ class Term(NamedTuple):
 
     Attributes:
         weight: what it is multiplied by.
-        kind: ``"input"``, ``"min"`` or ``"max"``.
-        inputs: names of one input, or of two; a number for an input that is frozen.
+        kind: ``"input"``, ``"min"`` or ``"max"``; ``"constant"`` for an input that is frozen.
+        inputs: names of one input, or of two; instead of the name of a frozen input, its value.
 
     >>> print(Term(0.24, "min", ("woods", "parkland")))
     0.24 min(woods, parkland)
@@ -44,6 +44,8 @@ class Term(NamedTuple):
     def expression(self, show: Callable[[str], str] = str) -> str:
         """What the weight is multiplied by; ``show`` says how a name is written."""
         names = [show(name) for name in self.inputs]
+        if self.kind == "constant":
+            return f"× {names[0]}"
         return names[0] if self.kind == "input" else f"{self.kind}({', '.join(names)})"
 
 
@@ -74,10 +76,11 @@ class Formula:
         return len(self.terms.weight)
 
     def __getitem__(self, index: int) -> Term:
-        first, second, is_max, weight = (part[index].item() for part in self.terms)
-        inputs = (first,) if first == second else (first, second)
-        kind = "input" if first == second else "max" if is_max else "min"
-        return Term(float(weight), kind, tuple(self._name(int(index)) for index in inputs))
+        first, second = int(self.terms.first[index]), int(self.terms.second[index])
+        weight, is_max = float(self.terms.weight[index]), bool(self.terms.is_max[index])
+        if first == second:
+            return Term(weight, "constant" if first in self.fixed else "input", (self._name(first),))
+        return Term(weight, "max" if is_max else "min", (self._name(first), self._name(second)))
 
     def __iter__(self) -> Iterator[Term]:
         return (self[index] for index in range(len(self)))
@@ -86,7 +89,7 @@ class Formula:
         return f"{self.fixed[index]:.2f}" if index in self.fixed else self.names[index]
 
     def __repr__(self) -> str:
-        return f"Formula({self.subject}, {counted(len(self), 'term')}, {self.n_rest:,} smaller ones)"
+        return f"Formula({self.subject}, {counted(len(self), 'term')}, {counted(self.n_rest, 'smaller one')})"
 
     def __str__(self) -> str:
         return self.text()
@@ -202,6 +205,6 @@ def _quoted(name: str) -> str:
 
 def _rounded(weight: float) -> str:
     """A weight to read: two decimals, or the first digit of a small one."""
-    if weight >= 0.00995:
+    if weight >= 0.0095:
         return f"{weight:.2f}"
     return f"{weight:.3f}" if weight >= 0.0005 else "0.000"

@@ -215,9 +215,12 @@ def _pairwise_integral(graph: _Graph, capacity: PairwiseCapacity, u: str) -> str
 def _sparse_integral(graph: _Graph, capacity: SparseCapacity, u: str) -> str:
     """The integrals with one feature per minimum or maximum that some node has, some of them at a time."""
     total = _weighted_means(graph, capacity.singles(), u)
-    is_pair = capacity.first != capacity.second
+    is_pair = (capacity.first != capacity.second) & (capacity.weight != 0)
     for kind, chosen in (("Min", is_pair & ~capacity.is_max), ("Max", is_pair & capacity.is_max)):
-        members, which = torch.stack([capacity.first[chosen], capacity.second[chosen]]).unique(1, return_inverse=True)
+        if not chosen.any():
+            continue
+        both = torch.stack([capacity.first[chosen], capacity.second[chosen]])
+        members, which = both.unique(dim=1, return_inverse=True)
         weights = torch.zeros(members.shape[1], capacity.n_nodes, dtype=torch.float64)
         weights[which, capacity.node[chosen]] = capacity.weight[chosen]
         for part in torch.arange(len(weights)).split(_FEATURES):
