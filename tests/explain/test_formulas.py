@@ -117,6 +117,9 @@ def test_how_formulas_read():
     assert str(shifted) == "node 3 = 1.00 woods + 0.004 parkland − 0.03 (shift)"
     signed = formula_of([(0, 0, False, -1.5), (1, 1, False, 0.5)])
     assert str(signed) == "node 3 = − 1.50 woods + 0.50 parkland"
+    tiny = formula_of([(0, 0, False, 0.9996), (1, 1, False, 0.0003), (0, 1, True, 0.0001)], n_rest=5, rest=1e-6)
+    assert str(tiny) == "node 3 = 1.00 woods + <0.001 (7 smaller terms)"
+    assert len(tiny) == 3
     assert list(short) == [
         Term(0.62, "input", ("woods",)),
         Term(0.24, "min", ("woods", "parkland")),

@@ -41,8 +41,9 @@ def simplify(
 ) -> None:
     """Shorten the formulas of a trained model, and prove how little that changes.
 
-    Each node keeps its heaviest terms, rescaled to sum to one. With --scores, the command says for how many rows it is
-    proved that the predicted class stays.
+    Each node keeps its heaviest terms, rescaled to sum to one.
+
+    With --scores, the command says for how many rows the predicted class provably stays.
 
     Example: [bold]choqolate simplify model -o short --terms 10 --scores scores.parquet[/]
     """

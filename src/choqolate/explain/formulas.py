@@ -19,6 +19,7 @@ from choqolate.network.simplification import MOST_TERMS
 
 LAYERS = ("nodes", "classes")
 _VALUES = 1 << 22  # values of terms held at a time
+_SMALLEST = 0.0005  # weight that is not rounded to zero
 _SYNTAX = set("(),+=−")  # a name that has one of these is put in quotes
 
 
@@ -99,8 +100,12 @@ class Formula:
         return f"{show(self.subject)} = {' '.join(self.parts(most, show))}"
 
     def parts(self, most: int | None = None, show: Callable[[str], str] = str) -> list[str]:
-        """The right-hand side, term by term, each with the sign before it; the smaller terms together."""
-        n_listed = len(self) if most is None else min(most, len(self))
+        """The right-hand side, term by term, each with the sign before it.
+
+        The smaller terms stand together at the end, and so do those that would be rounded to zero.
+        """
+        n_readable = max(1, int((self.terms.weight.abs() >= _SMALLEST).sum()))
+        n_listed = min(n_readable, len(self), len(self) if most is None else most)
         listed = [self[index] for index in range(n_listed)]
         shown = [(term.weight, term.expression(lambda name: _quoted(show(name)))) for term in listed]
         n_rest = self.n_rest + len(self) - n_listed
@@ -207,4 +212,4 @@ def _rounded(weight: float) -> str:
     """A weight to read: two decimals, or the first digit of a small one."""
     if weight >= 0.0095:
         return f"{weight:.2f}"
-    return f"{weight:.3f}" if weight >= 0.0005 else "0.000"
+    return f"{weight:.3f}" if weight >= _SMALLEST else "<0.001"
