@@ -236,6 +236,20 @@ def test_as_dict_has_intervals_and_the_baseline(table, model):
     }
 
 
+def test_interaction_mass_is_the_weight_on_pairs_of_the_edited_nodes(table, model):
+    for one in (model, model.simplify(max_terms=4), model.remove_concepts("sea")):
+        a, b, c = one.network_.nodes.capacity.weights()
+        expected = ((b.sum(1) + c.sum(1)) / (a.sum(1) + b.sum(1) + c.sum(1))).mean().item()
+        assert evaluate(one, table).interaction_mass == pytest.approx(expected)
+    assert evaluate(fit_scores(table, interactions="none", **FAST), table).interaction_mass == 0
+    free = evaluate(fit_scores(table, free_weights=True, temperature=1.0, **FAST), table)
+    assert 0 < free.interaction_mass < 1
+    train = table.part("train")
+    linear = evaluate(cq.baselines.LinearBottleneck(epochs=2).fit(train.frame, train.labels), table)
+    assert math.isnan(linear.interaction_mass)
+    assert linear.as_dict()["interaction_mass"] is None
+
+
 def test_a_split_is_chosen_by_name(table, model, model_of_whole, whole):
     assert evaluate(model, table, "train").chosen == "train rows of the table"
     assert evaluate(model, table, "all").rows == 200

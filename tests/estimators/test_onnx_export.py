@@ -97,6 +97,32 @@ def test_edits_are_in_the_file(tmp_path, birds, trained, form, edit):
     check_agreement(edited, session_of(edited, tmp_path / "model.onnx"), X)
 
 
+SIMPLIFICATIONS = {
+    "max_terms": lambda clf, X: clf.simplify(max_terms=4),
+    "mass, both layers": lambda clf, X: clf.simplify(mass=0.9, classes=True),
+    "after impute": lambda clf, X: clf.remove_concepts("sea", mode="impute", nodes=[0]).simplify(max_terms=6),
+    "before removal": lambda clf, X: clf.simplify(max_terms=8).remove_concepts("crest").recalibrate(X),
+}
+
+
+@pytest.mark.parametrize("form", ["pairwise", "factored", "none", "one layer", "bipolar"])
+@pytest.mark.parametrize("edit", SIMPLIFICATIONS)
+def test_simplified_models_are_exported(tmp_path, birds, trained, form, edit):
+    X, _ = birds
+    edited = SIMPLIFICATIONS[edit](trained(form), X)
+    session = session_of(edited, tmp_path / "model.onnx")
+    check_agreement(edited, session, X)
+    assert run(session, X[:0])["class_scores"].shape == (0, 2)
+
+
+def test_many_terms_of_a_simplified_model_are_taken_some_at_a_time(tmp_path):
+    X = np.random.default_rng(0).random((20, 100), dtype=np.float32)
+    clf = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, X[:, 0] > X[:, 1]).simplify(max_terms=9_000)
+    check_agreement(clf, session_of(clf, tmp_path / "model.onnx"), X)
+    kinds = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node if node.name.startswith("nodes/")]
+    assert 1 < kinds.count("Min") < 10
+
+
 @pytest.mark.parametrize(("interactions", "loop"), [("pairwise", "Min"), ("factored", "CumSum")])
 def test_many_concepts_are_taken_some_at_a_time(tmp_path, interactions, loop):
     rng = np.random.default_rng(0)

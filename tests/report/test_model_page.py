@@ -683,3 +683,26 @@ def test_the_origin_of_a_model_names_its_search_start_and_schedule(table, tmp_pa
     plain = page_of(tmp_path, fit_scores(table, n_nodes=3, epochs=2), None).text
     assert "validation rows of the training part" not in plain
     assert "learning rate" in plain
+
+
+def test_cards_have_the_formulas_of_their_nodes(table, model, tmp_path):
+    html = write_report(model, table, tmp_path / "report.html").read_text()
+    said = [" ".join(Page(one).text.split()) for one in re.findall(r'<p class="formula">.*?</p>', html, re.DOTALL)]
+    assert said == [f"= {str(formula).partition(' = ')[2]}" for formula in model.formulas(6)]
+    numbers = {row[0]: row[1:] for row in Page(html).tables["Numbers"][1:]}
+    assert numbers["interaction mass"][0] == f"{evaluate(model, table).interaction_mass:.3f}"
+
+
+def test_a_simplified_model_shows_its_bound_and_certificate(table, model, tmp_path):
+    short = model.simplify(max_terms=8)
+    proof, bound = short.certify(table.part("test")), short.simplification_.bound.max()
+    text = " ".join(page_of(tmp_path, short, table).text.split())
+    assert "What was edited" in text
+    assert f"no class score moves by more than {bound:.4f} on any image" in text
+    assert f"{100 * proof.share:.1f} % of 120 images (held out) provably keep their class" in text
+    assert "provably" not in page_of(tmp_path, short, None).text
+    later = short.remove_concepts("crest")
+    text = " ".join(page_of(tmp_path, later, table).text.split())
+    assert f"no class score moves by more than {bound:.4f}" in text
+    assert "provably" not in text
+    assert commands(later)[-2] == "choqolate apply model edits.json -o edited"

@@ -24,6 +24,8 @@ from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.metrics import Proportion
+from choqolate.network.fitted import FittedNetwork
+from choqolate.network.removal import absolute
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +55,7 @@ class Evaluation:
             group of each row, the basis of :func:`choqolate.analysis.comparison.compare_evaluations`.
         concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
             NaN where the model does not tell.
+        interaction_mass: weight on pairs of concepts, mean over the nodes: Gini does not show it. NaN for baselines.
     """
 
     rows: int
@@ -71,6 +74,7 @@ class Evaluation:
     row_labels: np.ndarray | None = field(default=None, kw_only=True, compare=False)
     row_groups: np.ndarray | None = field(default=None, kw_only=True, compare=False)
     concepts_per_class: float = math.nan
+    interaction_mass: float = math.nan
 
     def __repr__(self) -> str:
         said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
@@ -234,6 +238,7 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         hits=np.array(truth) == np.array(predicted),
         row_labels=rows.labels,
         row_groups=rows.groups,
+        interaction_mass=_interaction_mass(model),
     )
 
 
@@ -336,6 +341,11 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     if model.class_attributions_ is None:  # a method of one's own need not say what its classes are made of
         return math.nan
     return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
+
+
+def _interaction_mass(model: Any) -> float:
+    network: FittedNetwork | None = getattr(model, "network_", None)
+    return math.nan if network is None else float(absolute(network.nodes.capacity).interaction_mass().mean())
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:

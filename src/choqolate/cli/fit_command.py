@@ -179,6 +179,7 @@ def fit(
     from choqolate._util.files import check_figure
     from choqolate.analysis.evaluation import evaluate_parts, spurious_concepts
     from choqolate.cli import show_model as show
+    from choqolate.cli.show_formulas import show_formulas
     from choqolate.cli.terminal import open_console, show_next
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import check_model_folder
@@ -221,6 +222,7 @@ def fit(
     show.show_search(console, model)
     show.show_summary(console, results)
     show.show_nodes(console, model)
+    show_formulas(console, model, output)
     if trade_off is not None:
         _draw_trade_off(table, model, leave_out or [], trade_off)
     wanted = "--spurious" if spurious_concepts(model, table) else "CONCEPT"

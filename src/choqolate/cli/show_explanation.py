@@ -15,6 +15,7 @@ from choqolate.analysis.failing_slices import FailingSlices
 from choqolate.analysis.interval_text import p_text, point_range
 from choqolate.analysis.suspects import Suspects
 from choqolate.cli import show_model as show
+from choqolate.cli.show_formulas import show_formulas
 from choqolate.cli.terminal import cut, number, plain_table, printable_name, show_next
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -93,6 +94,7 @@ def show_model(
         show.show_summary(console, {"": evaluate(model, table)})
     if not brief:
         show.show_nodes(console, model)
+        show_formulas(console, model)
         explanation = explain_model(model, None if table is None else inputs(model, table))
         _show_interactions(console, explanation)
         for pair in explanation.duplicates:

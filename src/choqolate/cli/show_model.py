@@ -75,6 +75,7 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     if any(result.worst_group for result in columns):
         add_shares("worst group", (result.worst_share for result in columns))
     add("Attribution Gini", (number(result.attribution_gini) for result in columns))
+    add("interaction mass", (number(result.interaction_mass) for result in columns))
     add("Node Coherence", (number(result.node_coherence) for result in columns))
     add("concepts per class", (decimal(result.concepts_per_class, 1, minus="-") for result in columns))
     console.print(table)

@@ -21,10 +21,12 @@ from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.concept_estimator import ConceptEstimator
 from choqolate.estimators.search_record import Search
 from choqolate.estimators.table_inputs import known_rows
+from choqolate.explain.formulas import Formulas
 from choqolate.explain.impact import removal_impact
 from choqolate.explain.local import LocalExplanation, explain_rows
 from choqolate.explain.node_stability import NodeStability
-from choqolate.network.edits import Edit, Note, Remove, Restore, Reweight, affected_concepts
+from choqolate.network.certificate import Certificate, certify
+from choqolate.network.edits import Edit, Note, Remove, Restore, Reweight, Simplify, affected_concepts
 from choqolate.network.fitted import FittedNetwork, check_nodes
 from choqolate.network.removal import MODES
 
@@ -59,6 +61,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     edits_ = property(lambda self: self.network_.edits)
     class_shift_ = property(lambda self: self.network_.class_shift)
     removal_ = property(lambda self: self.network_.removal)
+    simplification_ = property(lambda self: self.network_.simplification)
     one_layer_ = property(lambda self: self.network_.one_layer)
 
     # ------------------------------------------------------------------ prediction
@@ -88,6 +91,28 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""
         z = self.scale(X)
         return explain_rows(self.network_, z, self.node_names_, baseline=baseline)
+
+    def formulas(self, max_terms: int | None = 10, *, layer: str = "nodes") -> Formulas:
+        """The nodes, or the classes, as formulas to print: weighted inputs, minima and maxima, the heaviest first.
+
+        Args:
+            max_terms: how many terms to list; ``None`` lists all, so that ``evaluate`` gives the value itself.
+            layer: ``"nodes"`` (of concepts), or ``"classes"`` (of nodes; without nodes, of concepts).
+
+        Returns:
+            A sequence of :class:`~choqolate.explain.formulas.Formula`, one line each when printed.
+
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> X.columns = ["sepal length", "sepal width", "petal length", "petal width"]
+        >>> from choqolate import ChoqolateClassifier
+        >>> clf = ChoqolateClassifier(n_nodes=2, temperature=0.1, epochs=100).fit(X, y == 0)
+        >>> print(clf.formulas(max_terms=2))
+        node 0 = 0.5... petal length + 0.4... max(petal length, petal width) + 0.0... (14 smaller terms)
+        node 1 = 0.97 sepal width + 0.01 min(sepal length, sepal width) + 0.0... (14 smaller terms)
+        """
+        check_is_fitted(self)
+        return Formulas(self.network_, max_terms, layer)
 
     def _inputs(self, X: Any) -> Tensor:
         z = self.scale(X)
@@ -158,6 +183,56 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         find_concepts(factors, self.concepts_)
         return self._edited(Reweight(factors, self._nodes(nodes), note=Note.of(note)), recalibrate)
 
+    def simplify(
+        self,
+        max_terms: int | None = None,
+        mass: float | None = None,
+        *,
+        classes: bool = False,
+        note: Note | str | None = None,
+    ) -> Self:
+        """A copy whose nodes keep their heaviest terms, rescaled to sum to one; this classifier is untouched.
+
+        A term is an input, or the minimum or maximum of two. ``simplification_`` says what was dropped and bounds what
+        that can change; :meth:`certify` proves it for rows. Give ``max_terms`` or ``mass``.
+
+        Args:
+            max_terms: how many terms each node keeps at most.
+            mass: the share of its weight that each node keeps, with as few terms as possible.
+            classes: also simplify the second layer, by the same rule.
+            note: as in :meth:`remove_concepts`.
+
+        Raises:
+            ChoqolateError: if both limits are given or none, if a node takes more than a million terms to keep the
+                mass, and for free weights.
+
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> from choqolate import ChoqolateClassifier
+        >>> short = ChoqolateClassifier(n_nodes=4, temperature=0.05, epochs=50).fit(X, y).simplify(mass=0.99)
+        >>> bool((short.simplification_.mass_dropped <= 0.01).all()), len(short.formulas())
+        (True, 4)
+        >>> short.certify(X).rows
+        178
+        """
+        check_is_fitted(self)
+        return self._edited(Simplify(max_terms, mass, classes, note=Note.of(note)), None)
+
+    def certify(self, X: Any) -> Certificate:
+        """Prove for which rows the simplification keeps the predicted class, see :class:`Certificate`.
+
+        The model is compared with itself just before the latest simplification, with later recalibrations. Nothing but
+        the weight that was dropped enters the proof, so it holds for any dropped terms.
+
+        Args:
+            X: raw concept scores ``(n, M)``.
+
+        Raises:
+            ChoqolateError: if the model is not simplified, or concepts were removed or reweighted after that.
+        """
+        z = self.scale(X)
+        return certify(self.network_, z)
+
     def recalibrate(self, X: Any, *, note: Note | str | None = None) -> Self:
         """A copy whose class scores are shifted: predicted classes become as frequent as the training labels were.
 
@@ -178,7 +253,8 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     ) -> Self:
         """A copy with the given removed or reweighted concepts as they were trained; with all of them by default.
 
-        The shift of an earlier recalibration stays until everything is restored or ``recalibrate`` is given.
+        The shift of an earlier recalibration stays until everything is restored or ``recalibrate`` is given. A
+        simplification stays if ``names`` are given, and goes otherwise.
         """
         check_is_fitted(self)
         affected = affected_concepts(self.network_.edits_in_force)

@@ -81,6 +81,7 @@ class ChoqolateClassifier(ChoquetEstimator):
             ``(epochs, N, M)``.
         edits_: what was done to the model since training, in order; ``undo`` takes the last one back.
         removal_: what was removed or reweighted since training, or ``None``.
+        simplification_: what was simplified since training and what that can change at most, or ``None``.
         class_shift_: what recalibration adds to the class scores ``(C,)``.
         concept_means_: training means of the scaled scores ``(M,)``.
         label_shares_: share of each class among the training labels ``(C,)``.

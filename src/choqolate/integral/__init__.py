@@ -15,6 +15,8 @@ from choqolate.integral.functional import (
 )
 from choqolate.integral.layer import ChoquetLayer
 from choqolate.integral.pairwise import PairwiseCapacity
+from choqolate.integral.sparse import SparseCapacity
+from choqolate.integral.terms import Terms
 
 __all__ = [
     "AdditiveCapacity",
@@ -23,6 +25,8 @@ __all__ = [
     "FactoredCapacity",
     "Moebius",
     "PairwiseCapacity",
+    "SparseCapacity",
+    "Terms",
     "canonical_form",
     "capacity_table",
     "choquet",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from choqolate.integral.capacity import Capacity, mass_of_touched
+from choqolate.integral.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -61,3 +63,9 @@ class AdditiveCapacity(Capacity):
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> AdditiveCapacity:
         return replace(self, a=self.a[nodes])
+
+    def terms(self, node: int, most: int | None = None, mass: float = math.inf) -> Terms:
+        return Terms.of_singles(self.a[node]).heaviest(most, mass)
+
+    def n_terms(self) -> Tensor:
+        return torch.count_nonzero(self.a, dim=-1)

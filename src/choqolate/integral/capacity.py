@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from choqolate.integral.terms import Terms
+
 
 class Capacity(ABC):
-    r"""``N`` 2-additive capacities over ``M`` inputs: the weights of a layer, in one of three forms.
+    r"""``N`` 2-additive capacities over ``M`` inputs: the weights of a layer, in one of four forms.
 
     Each stands for an integral
 
@@ -18,7 +21,8 @@ class Capacity(ABC):
 
     with nonnegative weights that sum to one. The forms differ in how they hold a, b and c
     (:class:`AdditiveCapacity`: only a; :class:`PairwiseCapacity`: all of them;
-    :class:`FactoredCapacity`: b and c as low-rank products) and so in what an operation costs.
+    :class:`FactoredCapacity`: b and c as low-rank products; :class:`SparseCapacity`: those listed) and so in what an
+    operation costs.
     """
 
     free: bool = False  # weights that are not on the simplex: not a capacity at all, but useful for ablations
@@ -83,6 +87,14 @@ class Capacity(ABC):
     @abstractmethod
     def select(self, nodes: Sequence[int] | slice | Tensor) -> Capacity:
         """The capacities of the given nodes."""
+
+    @abstractmethod
+    def terms(self, node: int, most: int | None = None, mass: float = math.inf) -> Terms:
+        """The heaviest terms of one integral, in that order: at most so many, and no more than hold the mass."""
+
+    @abstractmethod
+    def n_terms(self) -> Tensor:
+        """How many terms each integral has that are not zero, ``(N,)``."""
 
     def attributions(self) -> Tensor:
         """Shapley values ``(N, M)`` as shares: their size over the row's sum, detached from the graph."""

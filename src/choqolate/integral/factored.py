@@ -10,6 +10,7 @@ running sums of p and q in that order, and u is 0 after the last. The maximum fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from choqolate.integral.capacity import Capacity, mass_of_touched
 from choqolate.integral.expected_minimum import SortedInputs, descending, fitting, slices
 from choqolate.integral.minimum_operator import expect_minima
 from choqolate.integral.precision import HALF, without_autocast
+from choqolate.integral.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,51 @@ class FactoredCapacity(Capacity):
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> FactoredCapacity:
         return FactoredCapacity(self.m[nodes], self.a[nodes], self.p[nodes], self.q[nodes])
+
+    def _among(self, inputs: Tensor) -> FactoredCapacity:
+        """The weights of terms among some inputs alone, which do not sum to one."""
+        return FactoredCapacity(self.m, self.a[..., inputs], self.p[..., inputs], self.q[..., inputs])
+
+    @torch.no_grad()
+    def terms(self, node: int, most: int | None = None, mass: float = math.inf) -> Terms:
+        # A pair weighs no more than all pairs of either member together. So inputs are taken in the order of that
+        # weight, each with those before it, until no pair to come can be among the heaviest.
+        alone = self.select([node])
+        found = Terms.of_singles(alone.singles()[0]).heaviest(most)
+        in_pairs = (alone.involved_mass() - alone.singles())[0]
+        ranked = in_pairs.argsort(descending=True, stable=True)
+        start = 1
+        while start < len(ranked) and not _settled(found.weight, float(in_pairs[ranked[start]]), most, mass):
+            rows = torch.arange(start, min(start + fitting(8 * (start + 1)), len(ranked)), device=ranked.device)
+            seen = ranked[: start + len(rows)]
+            row, column = torch.nonzero(rows[:, None] > torch.arange(len(seen), device=seen.device), as_tuple=True)
+            one, other = seen[rows[row]], seen[column]
+            for is_max, weights in enumerate(alone._among(seen)._products(rows)):
+                kind = torch.full_like(one, is_max, dtype=torch.bool)
+                new = Terms(torch.minimum(one, other), torch.maximum(one, other), kind, weights[0, row, column])
+                found = found.and_also(new.heaviest(most)).heaviest(most)
+            start += len(rows)
+        return found.heaviest(most, mass)
+
+    def n_terms(self) -> Tensor:
+        counts = [self.select([node])._count_terms() for node in range(len(self.a))]
+        return torch.tensor(counts, device=self.a.device)
+
+    def _count_terms(self) -> int:
+        """Number of terms of one integral: inputs alike in where p and q are zero are counted together."""
+        patterns, numbers = (torch.cat([self.p, self.q], 1)[0] > 0).to(self.m).T.unique(dim=0, return_counts=True)
+        p, q = patterns.T[None].chunk(2, 1)
+        count = int(torch.count_nonzero(self.singles()))
+        for weights in FactoredCapacity(self.m, self.a[:, :0], p, q)._products(torch.arange(len(patterns))):
+            there = (weights[0] > 0).long()
+            count += int(numbers @ there @ numbers - there.diagonal() @ numbers) // 2  # each pair once, no diagonal
+        return count
+
+
+def _settled(weights: Tensor, largest: float, most: int | None, mass: float) -> bool:
+    """Whether the heaviest terms are among these weights, in descending order, if no other one exceeds ``largest``."""
+    certain = weights[weights >= largest]
+    return len(certain) == most or float(certain.sum()) >= mass
 
 
 def _mix(weights: Tensor, terms: Tensor) -> Tensor:

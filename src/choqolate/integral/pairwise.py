@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from choqolate.integral.capacity import Capacity, mass_of_touched, pair_indices
 from choqolate.integral.formula import pair_mass
 from choqolate.integral.operators import integrate_pairs
 from choqolate.integral.tensor_cache import kept
+from choqolate.integral.terms import Terms
 
 _INVOLVEMENT_VALUES = 1 << 22  # features held at a time
 
@@ -104,6 +106,15 @@ class PairwiseCapacity(Capacity):
 
     def select(self, nodes: Sequence[int] | slice | Tensor) -> PairwiseCapacity:
         return PairwiseCapacity(self.w[nodes], self.free)
+
+    def terms(self, node: int, most: int | None = None, mass: float = math.inf) -> Terms:
+        cells = torch.arange(self.shape[1], device=self.w.device)
+        row, column = cells[:, None].expand_as(self.w[node]), cells.expand_as(self.w[node])
+        cell_terms = torch.minimum(row, column), torch.maximum(row, column), row > column, self.w[node]
+        return Terms(*(part.flatten() for part in cell_terms)).heaviest(most, mass)
+
+    def n_terms(self) -> Tensor:
+        return torch.count_nonzero(self.w, dim=(-1, -2))
 
 
 @kept(maxsize=8)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from itertools import takewhile
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError
 from choqolate.network.removal import MODES
 
@@ -66,7 +66,9 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a fitted network: a :class:`Remove`, :class:`Reweight`, :class:`Recalibrate` or :class:`Restore`.
+    """One change of a fitted network.
+
+    Kinds: :class:`Remove`, :class:`Reweight`, :class:`Simplify`, :class:`Recalibrate` and :class:`Restore`.
 
     Attributes:
         note: who made it, when and why.
@@ -158,6 +160,49 @@ class Reweight(Edit):
 
 
 @dataclass(frozen=True)
+class Simplify(Edit):
+    """Every node keeps its heaviest terms, rescaled to sum to one. Exactly one limit is given.
+
+    Attributes:
+        max_terms: how many terms a node keeps at most.
+        mass: the share of its weight that a node keeps, with as few terms as possible.
+        classes: whether the second layer is simplified by the same rule too.
+
+    >>> print(Simplify(max_terms=10))
+    simplified to 10 terms per node
+    >>> print(Simplify(mass=0.99, classes=True))
+    simplified to 99 % of the weight per node and class
+    """
+
+    kind: ClassVar[str] = "simplify"
+    max_terms: int | None = None
+    mass: float | None = None
+    classes: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.max_terms is None) == (self.mass is None):
+            raise ChoqolateError(
+                f"Expected either max_terms or mass, got max_terms={self.max_terms!r} and mass={self.mass!r}. Pass one "
+                "of them, such as max_terms=10."
+            )
+        if self.max_terms is not None and (not _is_whole(self.max_terms) or self.max_terms < 1):
+            raise ChoqolateError(f"Expected max_terms to be a whole number of at least 1, got {self.max_terms!r}.")
+        fine = self.mass is None or (isinstance(self.mass, Real) and not isinstance(self.mass, bool))
+        if not fine or (self.mass is not None and not 0 < self.mass <= 1):
+            raise ChoqolateError(f"Expected mass to be a number above 0 and up to 1, such as 0.99, got {self.mass!r}.")
+        if not isinstance(self.classes, bool):
+            raise ChoqolateError(f"Expected classes to be True or False, got {self.classes!r}.")
+        object.__setattr__(self, "max_terms", None if self.max_terms is None else int(self.max_terms))
+        object.__setattr__(self, "mass", None if self.mass is None else float(self.mass))
+
+    def __str__(self) -> str:
+        where = "per node and class" if self.classes else "per node"
+        if self.max_terms is None:
+            return f"simplified to {100 * (self.mass or 0):g} % of the weight {where}"
+        return f"simplified to {counted(self.max_terms, 'term')} {where}"
+
+
+@dataclass(frozen=True)
 class Recalibrate(Edit):
     """The class scores are shifted so that predicted classes are as frequent as they were among the training labels.
 
@@ -177,7 +222,7 @@ class Recalibrate(Edit):
         if not all(isinstance(value, Real) and math.isfinite(value) for value in shift):
             raise ChoqolateError(f"Expected a shift of class scores that is finite, got {self.shift!r}.")
         object.__setattr__(self, "shift", tuple(float(value) for value in self.shift))
-        if not (self.rows is None or (isinstance(self.rows, int) and not isinstance(self.rows, bool))):
+        if not (self.rows is None or _is_whole(self.rows)):
             raise ChoqolateError(f"Expected the number of rows of a recalibration, got {self.rows!r}.")
         if not isinstance(self.fingerprint, str | None):
             raise ChoqolateError(f"Expected the fingerprint of a recalibration to be text, got {self.fingerprint!r}.")
@@ -191,7 +236,8 @@ class Restore(Edit):
     """Removed or reweighted concepts are back as they were trained.
 
     Attributes:
-        concepts: their names; ``None``: all. With the last of them, recalibrations made since the first go too.
+        concepts: their names; with the last of them, recalibrations made since the first go too. ``None``: all, and
+            simplifications and recalibrations with them.
     """
 
     kind: ClassVar[str] = "restore"
@@ -210,6 +256,8 @@ def edits_in_force(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     >>> history = [Remove(("sea", "river")), Reweight({"crest": 2.0}), Restore(("river",))]
     >>> [str(edit) for edit in edits_in_force(history)]
     ["removed 'sea' (rescale)", "reweighted 'crest' by 2"]
+    >>> [str(edit) for edit in edits_in_force([Simplify(10), *history, Restore(("sea", "crest"))])]
+    ['simplified to 10 terms per node']
     >>> edits_in_force([*history, Recalibrate((0.1, -0.1)), Restore()])
     ()
     """
@@ -219,7 +267,9 @@ def edits_in_force(edits: Iterable[Edit]) -> tuple[Edit, ...]:
             before = kept if edit.concepts is not None else []
             kept = [left for left in (one.without(edit.concepts) for one in before) if left is not None]
             if not affected_concepts(kept):
-                kept = list(takewhile(lambda one: not affected_concepts([one]), before))
+                untouched = list(takewhile(lambda one: not affected_concepts([one]), before))
+                since = before[len(untouched) :]
+                kept = [*untouched, *(one for one in since if isinstance(one, Simplify))]
         else:
             kept.append(edit)
     return tuple(kept)
@@ -245,7 +295,7 @@ def edit_from_dict(entry: Mapping[str, Any]) -> Edit:
     >>> edit_from_dict(Remove(("sea",), nodes=(1,)).as_dict()) == Remove(("sea",), nodes=(1,))
     True
     """
-    kinds = {one.kind: one for one in (Remove, Reweight, Recalibrate, Restore)}
+    kinds = {one.kind: one for one in (Remove, Reweight, Simplify, Recalibrate, Restore)}
     came = entry.get("edit") if isinstance(entry, Mapping) else entry
     if not isinstance(entry, Mapping) or not isinstance(came, str) or came not in kinds:
         raise ChoqolateError(f"Expected an edit among {', '.join(kinds)}, got {came!r}. Upgrade choqolate to read it.")
@@ -265,6 +315,10 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(name, str) for name in value):
         raise ChoqolateError(f"Expected a list of concepts, got {value!r}.")
     return tuple(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _indices(value: Any) -> tuple[int, ...] | None:

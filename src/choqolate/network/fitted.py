@@ -24,6 +24,7 @@ from choqolate.network.edits import (
     Remove,
     Restore,
     Reweight,
+    Simplify,
     affected_concepts,
     edits_in_force,
 )
@@ -31,6 +32,7 @@ from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import Nodes
 from choqolate.network.removal_report import Removal, report_removal
 from choqolate.network.scaling import MinMax
+from choqolate.network.simplification import Simplification, bound_scores, simplify, split_history
 
 SMALL_REMAINDER = 0.05  # retained mass below which a node is hardly the one that was trained
 
@@ -40,8 +42,10 @@ class _State(NamedTuple):
 
     nodes: Nodes
     gone: Tensor  # mask (N, M) of removed inputs
-    retained: Tensor  # mass (N,) that is left of the trained weights, frozen terms included
+    retained: Tensor  # mass (N,) that removals left of the trained weights, frozen terms included
+    moving: Tensor  # the same without the frozen terms
     latest: Tensor  # mass (N,) that the latest edit left of the weights before it
+    held: Tensor  # mass (N,) that simplifications since the latest removal left
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +125,10 @@ class FittedNetwork:
     @cached_property
     def _state(self) -> _State:
         nodes = self.trained_nodes()
-        kept = retained = torch.ones(self.n_nodes, dtype=torch.float64)
+        kept = retained = moving = held = torch.ones(self.n_nodes, dtype=torch.float64)
         gone = torch.zeros_like(nodes.frozen)
         for edit in self.edits_in_force:
+            before = nodes
             if isinstance(edit, Remove):
                 removed = self._factors(dict.fromkeys(edit.concepts, 0.0), edit.nodes) == 0
                 nodes, kept = nodes.remove(removed, edit.mode)
@@ -133,10 +138,15 @@ class FittedNetwork:
                 nodes, kept = nodes.reweight(factors)
             else:
                 kept = torch.ones_like(kept)
+                if isinstance(edit, Simplify):
+                    capacity, left = simplify(nodes.capacity, edit)
+                    nodes, held = replace(nodes, capacity=capacity), held * left
                 continue
-            gone, retained = gone | removed, retained * kept
+            gone, retained, held = gone | removed, retained * kept, torch.ones_like(held)
             _check_left(edit, gone, retained)
-        return _State(nodes, gone, retained, kept)
+            still = before.moving_mass()
+            moving = moving * torch.where(still > 0, kept * nodes.moving_mass() / still, 1.0)
+        return _State(nodes, gone, retained, moving, kept, held)
 
     def _factors(self, factors: Mapping[str, float], nodes: tuple[int, ...] | None) -> Tensor:
         """Factors of the inputs ``(N, M)``: one where an edit does not reach."""
@@ -175,13 +185,26 @@ class FittedNetwork:
         """Mask ``(N, M)`` of the inputs that were removed from each node."""
         return self._state.gone
 
-    @cached_property
+    @property
     def class_layer(self) -> Capacity | None:
-        """The second layer in float64; ``None`` without nodes."""
+        """The second layer after all edits, in float64; ``None`` without nodes."""
+        return self._classes[0]
+
+    @cached_property
+    def _classes(self) -> tuple[Capacity | None, Tensor]:
+        """The second layer, and the mass ``(C,)`` that the latest simplifications left of it."""
+        held = torch.ones(len(self.classes), dtype=torch.float64)
         if self.one_layer:
-            return None
+            return None, held
         raw = {"theta": self.parameters["classes.theta"].to(torch.float64)}
-        return as_capacity(raw, self.architecture.class_kind, free_weights=self.architecture.free_weights)
+        capacity = as_capacity(raw, self.architecture.class_kind, free_weights=self.architecture.free_weights)
+        for edit in self.edits_in_force:
+            if isinstance(edit, Simplify) and edit.classes:
+                capacity, left = simplify(capacity, edit, "class")
+                held = held * left
+            elif isinstance(edit, Remove | Reweight):
+                held = torch.ones_like(held)
+        return capacity, held
 
     @cached_property
     def class_shift(self) -> np.ndarray:
@@ -211,11 +234,32 @@ class FittedNetwork:
         return report_removal(
             self.trained_nodes(),
             self.gone,
-            self._state.retained * self.nodes.moving_mass(),
+            self._state.moving,
             edits=edits,
             inputs_of={name: self.inputs_of(find_concepts(name, self.concepts)) for name in removed},
             reweighted={name: (float(some.min()), float(some.max())) for name, some in scaled.items() if some.numel()},
             class_shift=self.class_shift,
+        )
+
+    @cached_property
+    def simplification(self) -> Simplification | None:
+        """What the latest simplification dropped, and what that can change at most; ``None`` without one."""
+        earlier, latest, _ = split_history(self.edits_in_force)
+        if not latest:
+            return None
+        before, after = replace(self, edits=earlier), replace(self, edits=(*earlier, *latest))
+        dropped, class_dropped = 1 - after._state.held, 1 - after._classes[1]
+        layers = [one.class_layer for one in (before, after)]
+        of_classes = [np.zeros(0, dtype=np.int64) if layer is None else layer.n_terms().numpy() for layer in layers]
+        return Simplification(
+            edits=tuple(edit for edit in latest if isinstance(edit, Simplify)),
+            terms_before=before.nodes.capacity.n_terms().numpy(),
+            terms=after.nodes.capacity.n_terms().numpy(),
+            mass_dropped=dropped.numpy(),
+            class_terms_before=of_classes[0],
+            class_terms=of_classes[1],
+            class_mass_dropped=class_dropped.numpy(),
+            bound=bound_scores(after.class_layer, dropped, class_dropped).numpy(),
         )
 
     @property
@@ -256,7 +300,7 @@ class FittedNetwork:
         for edit in edits:
             other._check(edit)
             other = replace(other, edits=(*other.edits, edit))
-            other._state  # noqa: B018  # an impossible edit is an error now, not when a prediction is asked for
+            other._state, other._classes  # noqa: B018  # an impossible edit is an error now, not in a prediction
         return other
 
     def _check(self, edit: Edit) -> None:
@@ -268,6 +312,11 @@ class FittedNetwork:
             if not affected:
                 raise ChoqolateError("Nothing was removed or reweighted, so there is nothing to restore.")
             find_concepts(edit.concepts, affected, known="removed or reweighted were")
+        if isinstance(edit, Simplify) and self.architecture.free_weights:
+            raise ChoqolateError(
+                "Expected weights that sum to one to simplify, but this model has free weights, for which no bound "
+                "holds. Train with free_weights=False."
+            )
         if isinstance(edit, Recalibrate) and len(edit.shift) != len(self.classes):
             raise ChoqolateError(f"Expected a shift of {len(self.classes)} class scores, got {len(edit.shift)}.")
 

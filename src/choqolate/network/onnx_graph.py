@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from torch import Tensor
 
 from choqolate.errors import ChoqolateError
-from choqolate.integral import AdditiveCapacity, Capacity, FactoredCapacity, PairwiseCapacity
+from choqolate.integral import AdditiveCapacity, Capacity, FactoredCapacity, PairwiseCapacity, SparseCapacity
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import Nodes
 
@@ -174,6 +174,8 @@ def _integral(graph: _Graph, capacity: Capacity, u: str) -> str:
         return _pairwise_integral(graph, capacity, u)
     if isinstance(capacity, FactoredCapacity):
         return _factored_integral(graph, capacity, u)
+    if isinstance(capacity, SparseCapacity):
+        return _sparse_integral(graph, capacity, u)
     if isinstance(capacity, AdditiveCapacity):
         return _weighted_means(graph, capacity.a, u)
     raise TypeError(f"no graph for a {type(capacity).__name__}")
@@ -207,6 +209,24 @@ def _pairwise_integral(graph: _Graph, capacity: PairwiseCapacity, u: str) -> str
         minima = graph.add("Reshape", graph.add("Min", left, right), flat)
         total = graph.add("Add", total, graph.add("MatMul", minima, graph.constant("pairs", weights)))
         start += len(rows)
+    return total
+
+
+def _sparse_integral(graph: _Graph, capacity: SparseCapacity, u: str) -> str:
+    """The integrals with one feature per minimum or maximum that some node has, some of them at a time."""
+    total = _weighted_means(graph, capacity.singles(), u)
+    is_pair = (capacity.first != capacity.second) & (capacity.weight != 0)
+    for kind, chosen in (("Min", is_pair & ~capacity.is_max), ("Max", is_pair & capacity.is_max)):
+        if not chosen.any():
+            continue
+        both = torch.stack([capacity.first[chosen], capacity.second[chosen]])
+        members, which = both.unique(dim=1, return_inverse=True)
+        weights = torch.zeros(members.shape[1], capacity.n_nodes, dtype=torch.float64)
+        weights[which, capacity.node[chosen]] = capacity.weight[chosen]
+        for part in torch.arange(len(weights)).split(_FEATURES):
+            left, right = (graph.add("Gather", u, graph.constant("members", m[part]), axis=1) for m in members)
+            values = graph.add("MatMul", graph.add(kind, left, right), graph.constant("pairs", weights[part]))
+            total = graph.add("Add", total, values)
     return total
 
 

@@ -60,6 +60,8 @@ class Nodes:
 
     def moving_mass(self) -> Tensor:
         """Mass ``(N,)`` of the terms that involve nothing frozen."""
+        if not self.frozen.any():
+            return torch.ones(len(self.frozen), dtype=self.means.dtype)
         return self.capacity.without(self.frozen)[1]
 
     def attributions(self) -> Tensor:

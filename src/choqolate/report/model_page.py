@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
     from choqolate.estimators.classifier import ChoqolateClassifier
 
-LEADING = 6  # concepts of a node with their numbers
+LEADING = 6  # concepts of a node with their numbers, and terms of its formula
 PAIRS = 3  # interactions of a node, of either kind
 WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
@@ -216,6 +217,7 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
         "class_means": [(float(np.mean([one.value for one in some])), metrics.mean_interval(some)) for some in classes],
         "quality": [
             ("Attribution Gini", [one.attribution_gini for one in columns]),
+            ("interaction mass", [one.interaction_mass for one in columns]),
             ("Node Coherence", [one.node_coherence for one in columns]),
         ],
         "chosen": columns[0].chosen,
@@ -230,6 +232,7 @@ def _nodes(view: View) -> list[dict[str, Any]]:
         coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
     cards, gini = [], explanation.gini
     marked = np.isin(explanation.concepts, list(concepts))
+    formulas = view.model.formulas(LEADING)
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
         words, pairs = explanation.leading(node, MOST_WORDS), explanation.interactions[node]
         names = explanation.names_of(concepts, node)
@@ -245,6 +248,7 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "coherence": coherence[node],
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
                 "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
+                "formula": formulas[node].parts(),
                 "recurs": None if explanation.stability is None else _recurrence(explanation.stability, node),
             }
         )
@@ -336,6 +340,25 @@ def _edits(view: View) -> dict[str, Any] | None:
         "rows": _changed_nodes(change, removal) if removal else [],
         "shifts": shifts if change.class_shift.any() else [],
         "modes": list(modes),
+        "simplified": _simplified(view),
+    }
+
+
+def _simplified(view: View) -> dict[str, Any] | None:
+    """What a simplification dropped, its bound, and for how many rows it is proved that the class stays."""
+    found = view.model.simplification_
+    if found is None:
+        return None
+    proof = None
+    if view.rows is not None:
+        with suppress(ChoqolateError):  # concepts were removed after it, so that it proves nothing about this model
+            proof = view.model.certify(view.rows)
+    return {
+        "terms": int(found.terms.max()),
+        "before": int(found.terms_before.max()),
+        "dropped": float(found.mass_dropped.max()),
+        "bound": float(found.bound.max()),
+        "proof": proof,
     }
 
 

@@ -1,0 +1,82 @@
+"""Formulas and simplifications on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from choqolate.cli.terminal import cut, plain_table
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.explain.formulas import Formula
+from choqolate.network.certificate import Certificate
+from choqolate.network.simplification import Simplification
+
+SHORT = 4  # terms of a formula on one line
+MOST_NODES = 12  # with a formula, where it is not all that is asked for
+MOST_ROWS = 20  # of a table with a row for each node
+
+
+def show_formulas(console: Console, model: ChoqolateClassifier, folder: Path | None = None) -> None:
+    """The heaviest terms of each node, one line each; of many nodes the first ones if there is a folder to name."""
+    formulas = model.formulas(SHORT)
+    shown = len(formulas) if folder is None else min(MOST_NODES, len(formulas))
+    console.print()
+    for formula in formulas[:shown]:
+        console.print(Text(_on_one_line(formula, console.width)), soft_wrap=True)
+    if shown < len(formulas):
+        said = f"the first {shown} of {len(formulas):,}: choqolate explain {cut(folder)} shows all"
+        console.print(Text(said, style="dim"), soft_wrap=True)
+
+
+def show_simplification(console: Console, model: ChoqolateClassifier, found: Simplification) -> None:
+    """The formulas that are left, what each node dropped, and the bound."""
+    for formula in model.formulas(max_terms=None)[:MOST_NODES]:
+        console.print(Text(_wrapped(formula, console.width)), soft_wrap=True)
+    n_nodes = len(found.terms)
+    if n_nodes > MOST_NODES:
+        said = f"the first {MOST_NODES} of {n_nodes:,}; print(model.formulas()) in Python shows all"
+        console.print(Text(said, style="dim"))
+    one_layer = model.one_layer_
+    table = plain_table("class" if one_layer else "node", "terms before", "after", "weight dropped")
+    heads = model.node_names_ if one_layer else range(n_nodes)
+    rows = list(zip(heads, found.terms_before, found.terms, found.mass_dropped, strict=True))
+    shown = rows if n_nodes <= MOST_ROWS else sorted(rows, key=lambda row: -row[3])[:MOST_ROWS]
+    for head, before, after, dropped in shown:
+        table.add_row(Text(cut(head)), f"{before:,}", f"{after:,}", f"{dropped:.2%}")
+    console.print("", table)
+    if len(shown) < n_nodes:
+        console.print(Text(f"those of {n_nodes:,} that dropped most", style="dim"))
+    if found.class_mass_dropped.any():
+        terms = f"{found.class_terms_before.max():,} to {found.class_terms.max():,} terms at most"
+        said = f"second layer: from {terms}, up to {found.class_mass_dropped.max():.2%} of the weight dropped"
+        console.print(Text(said), soft_wrap=True)
+    console.print(Text(f"No class score moves by more than {found.bound.max():.4f} on any image."), soft_wrap=True)
+
+
+def show_certificate(console: Console, proof: Certificate) -> None:
+    """For how many rows it is proved, and measured, that the class stays."""
+    said = f"{proof.share:.1%} of {proof.rows:,} rows provably keep their class; {proof.agreement:.1%} keep it."
+    console.print("", Text(said), soft_wrap=True, sep="\n")
+
+
+def _on_one_line(formula: Formula, width: int) -> str:
+    """As many of the terms as fit the width, at least one."""
+    for most in range(SHORT, 1, -1):
+        text = formula.text(most, show=cut)
+        if cell_len(text) <= width:
+            return text
+    return _wrapped(formula, width, most=1)
+
+
+def _wrapped(formula: Formula, width: int, most: int | None = None) -> str:
+    """All terms, in lines of at most the width that begin with a sign."""
+    head = f"{cut(formula.subject)} ="
+    lines = [head]
+    for part in formula.parts(most, show=cut):
+        if cell_len(lines[-1]) + 1 + cell_len(part) > width and lines[-1].strip():
+            lines.append(" " * cell_len(head))
+        lines[-1] += f" {part}"
+    return "\n".join(lines)

@@ -1,0 +1,83 @@
+"""The command that shortens the formulas of a model: simplify."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.model_commands import EditedFolder, MeasureOn
+from choqolate.errors import ChoqolateError
+
+
+@app.command()
+def simplify(
+    model: ModelFolder,
+    output: EditedFolder,
+    terms: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Keep the N heaviest terms of each node.", show_default=False),
+    ] = None,
+    mass: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Keep this share of the weight of each node, such as 0.99, with as few terms as possible.",
+            show_default=False,
+        ),
+    ] = None,
+    classes: Annotated[bool, typer.Option("--classes", help="Also simplify the second layer, by the same rule.")] = (
+        False
+    ),
+    scores: MeasureOn = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why; kept with the model.", show_default=False)
+    ] = None,
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who simplifies it; kept with the model.", show_default=False)
+    ] = None,
+) -> None:
+    """Shorten the formulas of a trained model, and prove how little that changes.
+
+    Each node keeps its heaviest terms, rescaled to sum to one.
+
+    With --scores, the command says for how many rows the predicted class provably stays.
+
+    Example: [bold]choqolate simplify model -o short --terms 10 --scores scores.parquet[/]
+    """
+    from choqolate.analysis.evaluation import evaluate, held_out
+    from choqolate.cli import show_formulas as show
+    from choqolate.cli.show_model import show_comparison
+    from choqolate.cli.terminal import open_console, show_next
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import check_model_folder, load
+    from choqolate.network.edits import Note
+
+    if (terms is None) == (mass is None):
+        raise ChoqolateError("Expected either --terms or --mass. Pass one of them, such as --terms 10.")
+    check_model_folder(output)
+    before = load(model)
+    table = None if scores is None else ConceptScores.load(scores)
+    note = None if author is None and reason is None else Note(author, reason=reason)
+    after = before.simplify(terms, mass, classes=classes, note=note)
+    found = after.simplification_
+    assert found is not None
+    measured = None if table is None or table.labels is None else (evaluate(before, table), evaluate(after, table))
+    proof = None
+    if table is not None:
+        proof = after.certify(table if measured is None else held_out(after, table)[0])
+    after.save(output)
+    console = open_console()
+    show.show_simplification(console, after, found)
+    if proof is not None:
+        show.show_certificate(console, proof)
+    if measured is not None:
+        show_comparison(console, *measured)
+    show_next(
+        "The model is",
+        output,
+        ["eval", output, scores or "SCORES"],
+        ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"],
+    )
