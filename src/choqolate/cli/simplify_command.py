@@ -47,6 +47,7 @@ def simplify(
 
     Example: [bold]choqolate simplify model -o short --terms 10 --scores scores.parquet[/]
     """
+    from choqolate.analysis.comparison import compare_evaluations
     from choqolate.analysis.evaluation import evaluate, held_out
     from choqolate.cli import show_formulas as show
     from choqolate.cli.show_model import show_comparison
@@ -64,7 +65,9 @@ def simplify(
     after = before.simplify(terms, mass, classes=classes, note=note)
     found = after.simplification_
     assert found is not None
-    measured = None if table is None or table.labels is None else (evaluate(before, table), evaluate(after, table))
+    measured = None
+    if table is not None and table.labels is not None:
+        measured = compare_evaluations(evaluate(before, table), evaluate(after, table))
     proof = None
     if table is not None:
         proof = after.certify(table if measured is None else held_out(after, table)[0])
@@ -74,7 +77,7 @@ def simplify(
     if proof is not None:
         show.show_certificate(console, proof)
     if measured is not None:
-        show_comparison(console, *measured)
+        show_comparison(console, measured)
     show_next(
         "The model is",
         output,
