@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from choqolate._util.markup import CHECK
 from choqolate.errors import ChoqolateError
-from choqolate.experiments.engine.markup import CHECK
 from choqolate.experiments.engine.tables import Cell, Column, Row, Table
 from choqolate.experiments.paper import published as paper
 

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import typer
 
+import choqolate.cli.card_command
 import choqolate.cli.data_commands  # datasets, embed, score
 import choqolate.cli.explain_command
 import choqolate.cli.fit_command

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from choqolate._util.markup import DASH
 from choqolate.experiments.engine.experiment import Collected, Line, Options, PaperLookUp, Runs, RunSetting, Shown
-from choqolate.experiments.engine.markup import DASH
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source

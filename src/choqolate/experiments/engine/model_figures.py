@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from choqolate._util.markup import DASH
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.experiments.engine.experiment import Collected, Options, Runs, Shown
-from choqolate.experiments.engine.markup import DASH
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table

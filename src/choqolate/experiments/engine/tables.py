@@ -12,10 +12,10 @@ from itertools import groupby
 from string import ascii_lowercase
 from typing import NamedTuple
 
+from choqolate._util.markup import DASH, latex, latex_row, latex_text, markdown, pipes
 from choqolate._util.numbers import Spread
 from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError
-from choqolate.experiments.engine.markup import DASH, latex, latex_row, latex_text, markdown, pipes
 
 
 @dataclass(frozen=True)

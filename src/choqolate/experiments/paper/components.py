@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from choqolate._util.markup import CHECK
 from choqolate.experiments.engine.experiment import Options, RunSetting
-from choqolate.experiments.engine.markup import CHECK
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.sweeps import SweepRow, sweep
 from choqolate.experiments.paper.published import COMPONENTS, Component

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from choqolate._util.markup import CHECK
 from choqolate.debiasing.registry import DEBIASING, Debiasing
 from choqolate.experiments.engine.experiment import Collected, Experiment, Line, RunSetting, Shown
-from choqolate.experiments.engine.markup import CHECK
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.paper.published import published
 

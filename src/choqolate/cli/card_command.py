@@ -1,0 +1,51 @@
+"""The command that writes a model card: card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import choqolate.cli.explain_command  # noqa: F401  # comes before this one in --help
+from choqolate.cli.application import app
+from choqolate.cli.arguments import ModelFolder
+
+
+@app.command()
+def card(
+    model: ModelFolder,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCORES",
+            help="Measure the model, and the effect of each edit, on the held-out rows of this table.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the card to this file, .md, instead of the terminal."
+        ),
+    ] = None,
+) -> None:
+    """Write a model card: training data, numbers with intervals, nodes as formulas, edits with who, when and why.
+
+    Example: [bold]choqolate card model --scores scores.parquet -o card.md[/]
+    """
+    from choqolate.cli.terminal import open_console, printable_name
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import load
+    from choqolate.report.model_card import check_card, model_card, write_card
+
+    if output is not None:
+        check_card(output)
+    classifier = load(model)
+    table = None if scores is None else ConceptScores.load(scores)
+    name = model.resolve().name
+    if output is None:
+        typer.echo(model_card(classifier, table, name=name), nl=False)
+        return
+    write_card(classifier, table, output, name=name)
+    open_console().print(f"The model card is in {printable_name(output)}.", markup=False, soft_wrap=True)
