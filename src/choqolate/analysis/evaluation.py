@@ -18,6 +18,7 @@ from choqolate.data.rows import class_index, class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.calibration import uncalibrated
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import n_sampled_rows, was_split_for
 from choqolate.explain.model_protocols import ConceptModel
@@ -45,6 +46,8 @@ class Evaluation:
         confusion: for each class, how many of its rows were predicted as which class; zeros are left out.
         concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
             NaN where the model does not tell.
+        calibration_error: expected calibration error of the probabilities; NaN where the model has none.
+        calibration_error_trained: the same at the temperature of the training, for a model that was calibrated.
     """
 
     rows: int
@@ -59,6 +62,8 @@ class Evaluation:
     node_coherence: float
     confusion: dict[str, dict[str, int]]
     concepts_per_class: float = math.nan
+    calibration_error: float = math.nan
+    calibration_error_trained: float = math.nan
 
     def __repr__(self) -> str:
         worst = f", worst group {self.worst_group[1]:.3f} ({self.worst_group[0]})" if self.worst_group else ""
@@ -84,7 +89,8 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``."""
         numbers = asdict(self)
-        for name in ("attribution_gini", "node_coherence", "concepts_per_class"):
+        errors = ("calibration_error", "calibration_error_trained")
+        for name in ("attribution_gini", "node_coherence", "concepts_per_class", *errors):
             numbers[name] = None if math.isnan(numbers[name]) else numbers[name]
         if self.worst_group is not None:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
@@ -161,6 +167,8 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
         concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
+        calibration_error=_calibration_error(model, X, truth),
+        calibration_error_trained=_calibration_error(uncalibrated(model), X, truth),
     )
 
 
@@ -236,6 +244,12 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     if model.class_attributions_ is None:  # a method of one's own need not say what its classes are made of
         return math.nan
     return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
+
+
+def _calibration_error(model: Any, X: Any, truth: list[str]) -> float:
+    if not hasattr(model, "predict_proba"):
+        return math.nan
+    return metrics.expected_calibration_error(truth, model.predict_proba(X), list(class_index(model.classes_)))
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
