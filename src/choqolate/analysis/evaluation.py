@@ -141,9 +141,9 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
     check_is_fitted(model)
     rows, chosen = held_out(model, table) if split is None else _part(model, table, split)
     X = inputs(model, rows)
-    _warn_of_another_source(model, rows)
+    warn_of_another_source(model, rows)
     if split is None:
-        _warn_of_training_rows(model, rows)
+        warn_of_training_rows(model, rows)
     assert rows.labels is not None
     truth, names = rows.labels.tolist(), list(class_index(model.classes_))
     class_places(truth, model.classes_)  # all labels must be known
@@ -258,7 +258,7 @@ def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
     return metrics.mean_over_nodes(metrics.node_coherence_on(shares, scores)).mean
 
 
-def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
+def warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
     """A model reads scores of the backbone and the prompts that it was trained on; others only look alike."""
     ours, theirs = model.provenance_, table.provenance
     if _differ(ours.backbone.identity, theirs.backbone.identity):
@@ -275,7 +275,7 @@ def _warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
             _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
 
 
-def _warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
+def warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
     """Rows that were trained on say nothing about new images; a sample of them is known by their scores."""
     found = n_sampled_rows(model, rows)
     if found:

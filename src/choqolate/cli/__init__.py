@@ -17,6 +17,7 @@ import choqolate.cli.data_commands  # datasets, embed, score
 import choqolate.cli.explain_command
 import choqolate.cli.fit_command
 import choqolate.cli.model_commands  # demo, eval, remove, apply, export; explain comes after them
+import choqolate.cli.predict_commands  # predict, drift
 import choqolate.cli.research_commands  # noqa: F401  # compare, debias, reproduce
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning

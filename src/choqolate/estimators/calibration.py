@@ -132,7 +132,7 @@ class Abstention:
         low, high = self.right.interval
         kept = f"keeps {self.kept.value:.1%} of the calibration rows" if self.threshold else "keeps all rows"
         said = (
-            f"To be right in {self.wanted:.1%}, the model abstains below a probability of {self.threshold:.3f}. This "
+            f"To be right {self.wanted:.1%} of the time, the model abstains below a probability of {self.threshold:.3f}. This "
             f"{kept}, of which {self.right.value:.1%} are right (95 % interval {low:.1%} to {high:.1%}, "
             f"{counted(self.right.rows, 'row')})."
         )

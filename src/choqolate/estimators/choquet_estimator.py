@@ -108,7 +108,9 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         """Class probabilities ``(n, C)``: softmax of the class scores over ``probability_temperature_``."""
         return torch.from_numpy(self.class_scores(X)).div(self.probability_temperature_).softmax(1).numpy()
 
-    def predict_table(self, X: Any, *, abstain: float | None = None, reasons: int = 3) -> pd.DataFrame:
+    def predict_table(
+        self, X: Any, *, abstain: float | None = None, reasons: int = 3, verbose: bool = False
+    ) -> pd.DataFrame:
         """Predictions with reasons, and with flags that say when not to trust them.
 
         Args:
@@ -116,6 +118,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
             abstain: the accuracy that is wanted of predictions; those whose probability is too low for it abstain. The
                 model must be calibrated, see :meth:`abstention`.
             reasons: how many leading reasons to give.
+            verbose: show a progress bar (on a terminal).
 
         Returns:
             One row per row of ``X``, in the same order: ``path`` and ``label`` where known; ``predicted``,
@@ -136,7 +139,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         """
         from choqolate.estimators.predictions import predict_table
 
-        return predict_table(self, X, abstain=abstain, reasons=reasons)
+        return predict_table(self, X, abstain=abstain, reasons=reasons, verbose=verbose)
 
     def calibrate(self, X: Any, y: Any = None, *, source: str = "rows given to calibrate") -> Self:
         """A copy whose probabilities are calibrated on labelled rows that were not trained on.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
 from choqolate._util.checks import check_number
+from choqolate._util.progress import item_bar
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.calibration import Abstention
@@ -39,7 +40,9 @@ USED_SHARE = 0.95  # of a class, that the concepts carry which it is said to use
 _BLOCK_VALUES = 1 << 22  # attributions held at a time
 
 
-def predict_table(model: ChoquetEstimator, X: Any, *, abstain: float | None = None, reasons: int = 3) -> pd.DataFrame:
+def predict_table(
+    model: ChoquetEstimator, X: Any, *, abstain: float | None = None, reasons: int = 3, verbose: bool = False
+) -> pd.DataFrame:
     """Predict with reasons and flags, see :meth:`~choqolate.ChoqolateClassifier.predict_table`."""
     import pandas as pd
 
@@ -56,7 +59,11 @@ def predict_table(model: ChoquetEstimator, X: Any, *, abstain: float | None = No
         warnings.warn(message, ChoqolateWarning, stacklevel=3)
     X = X if isinstance(X, ConceptScores) or hasattr(X, "iloc") else np.atleast_1d(X)
     used = used_concepts(model)
-    blocks = [_predict_block(model, part, used, rule, reasons) for part in _blocks(model, X)]
+    blocks = []
+    with item_bar(len(X), "predicting", enabled=verbose) as advance:
+        for part in _blocks(model, X):
+            blocks.append(_predict_block(model, part, used, rule, reasons))
+            advance(len(part))
     if not blocks:
         raise ChoqolateError("Expected rows to predict, got none. Give at least one.")
     known = {}
@@ -175,7 +182,7 @@ def _flags(
     why: list[list[str]] = [[] for _ in range(n_rows)]
     if found is not None:
         for row in np.flatnonzero(found.unlike):
-            why[row].append(f"{FLAGS['unlike_training']} (distance {found.distance[row]:.2f} of the limit)")
+            why[row].append(f"{FLAGS['unlike_training']} ({found.distance[row]:.2f} times the limit)")
         for row in np.flatnonzero(found.outside):
             side = "above" if found.excess[row] > 0 else "below"
             name = model.concepts_[found.concept[row]]
