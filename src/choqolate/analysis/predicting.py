@@ -60,7 +60,7 @@ class Predictions:
 
     def class_counts(self) -> dict[str, int]:
         """Number of rows for which each class of the model was predicted."""
-        found = Counter(str(label) for label in self.table["predicted"] if label is not None)
+        found = Counter(str(label) for label in self.table["predicted"].dropna())
         return {str(label): found[str(label)] for label in self.model.classes_.tolist()}
 
     def look_counts(self) -> dict[str, int]:

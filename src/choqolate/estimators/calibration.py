@@ -132,9 +132,9 @@ class Abstention:
         low, high = self.right.interval
         kept = f"keeps {self.kept.value:.1%} of the calibration rows" if self.threshold else "keeps all rows"
         said = (
-            f"To be right {self.wanted:.1%} of the time, the model abstains below a probability of {self.threshold:.3f}. This "
-            f"{kept}, of which {self.right.value:.1%} are right (95 % interval {low:.1%} to {high:.1%}, "
-            f"{counted(self.right.rows, 'row')})."
+            f"To be right {self.wanted:.1%} of the time, the model abstains below a probability of "
+            f"{self.threshold:.3f}. This {kept}, of which {self.right.value:.1%} are right "
+            f"(95 % interval {low:.1%} to {high:.1%}, {counted(self.right.rows, 'row')})."
         )
         return f"{said} These are too few rows to be sure." if self.right.rows < _FEW_KEPT else said
 
