@@ -57,6 +57,7 @@ def show_errors(models: dict[str, list[cq.ChoqolateClassifier]], tables: dict[st
     )
     for name, runs in models.items():
         found = [cq.evaluate(run, tables[name], "test") for run in runs]
+        trained, now = ([getattr(one, f"calibration_error{end}") for one in found] for end in ("_trained", ""))
         known = [run.calibration_ for run in runs]
         print_row(
             [
@@ -65,7 +66,7 @@ def show_errors(models: dict[str, list[cq.ChoqolateClassifier]], tables: dict[st
                 f"{known[0].rows:,}",
                 f"{runs[0].temperature_:g} → {np.mean([one.temperature for one in known]):.3g}",
                 f"{mean([one.error_before for one in known])} → {mean([one.error_after for one in known])}",
-                f"{mean([one.calibration_error_trained for one in found])} → {mean([one.calibration_error for one in found])}",
+                f"{mean(trained)} → {mean(now)}",
             ]
         )
 

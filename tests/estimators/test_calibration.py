@@ -83,7 +83,7 @@ def test_fit_scores_calibrates_on_validation_rows_and_says_so(table, model):
     assert model.calibration_.error_after == pytest.approx(error)
 
 
-@pytest.mark.parametrize(("n_rows", "held_out"), [(1_000, 140), (120, 84)])
+@pytest.mark.parametrize(("n_rows", "held_out"), [(1_000, 560), (120, 84)])
 def test_without_them_it_holds_out_training_rows_of_a_second_run(n_rows, held_out):
     X, y, _ = bird_scores(n_rows)
     table = cq.ConceptScores(X.to_numpy(), list(X.columns), labels=y)

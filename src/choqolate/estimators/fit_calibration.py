@@ -12,12 +12,13 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.calibration import Calibration, model_state, with_calibration
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.side_by_side import RunSpec, train_network
+from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_network
 from choqolate.estimators.validation import stratified_folds
 
 VALIDATION = "val rows of the table"
 SECOND_RUN = "training rows held out of a second run"
-_ENOUGH_ROWS = 100  # to calibrate on
+_ENOUGH_ROWS = 100  # for validation, to calibrate on
+_HELD_OUT_ROWS = 500  # of the training rows; of fewer, thresholds for abstaining are too optimistic
 _FEWEST_ROWS = 50  # for training; of fewer, the rows held out say nothing
 _N_FOLDS = 5
 
@@ -36,7 +37,7 @@ def calibrate_on_second_run(model: ChoqolateClassifier, rows: ConceptScores) -> 
     """A copy that is calibrated on part of its own training rows, as a second network sees them that held them out.
 
     A network is too sure of rows that it was trained on. So another one is trained with the same settings on four
-    fifths of the rows, and the temperature is fitted to its scores of the others. Where these are fewer than 100, up to
+    fifths of the rows, and the temperature is fitted to its scores of the others. Where these are fewer than 500, up to
     five networks hold out a fifth each, side by side. Of fewer than 50 training rows, nothing is fitted.
 
     Args:
@@ -53,14 +54,17 @@ def calibrate_on_second_run(model: ChoqolateClassifier, rows: ConceptScores) -> 
         warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
         data, seed = again.prepare(rows, rows.labels)
     folds = stratified_folds(data.targets, _N_FOLDS)
-    held_out = range(min(_N_FOLDS, math.ceil(_ENOUGH_ROWS * _N_FOLDS / len(rows))))
-    specs = [RunSpec(seed, again.temperature_, fold) for fold in held_out]
-    trained, _ = train_network(again, data, specs, folds=folds, label="calibrating")
+    held_out = range(min(_N_FOLDS, math.ceil(_HELD_OUT_ROWS * _N_FOLDS / len(rows))))
+    together = runs_at_once(again, len(data.concepts), len(data.classes))
     scores, targets = [], []
-    for run, fold in enumerate(held_out):
-        network, own = data.fitted(again.architecture, trained.parameters_of(run)), folds == fold
-        scores.append(network.class_scores(network.as_inputs(data.scaled[own])))
-        targets.append(data.targets[own])
+    for start in range(0, len(held_out), together):
+        some = held_out[start : start + together]
+        specs = [RunSpec(seed, again.temperature_, fold) for fold in some]
+        trained, _ = train_network(again, data, specs, folds=folds, label="calibrating")
+        for run, fold in enumerate(some):
+            network, own = data.fitted(again.architecture, trained.parameters_of(run)), folds == fold
+            scores.append(network.class_scores(network.as_inputs(data.scaled[own])))
+            targets.append(data.targets[own])
     measured = Calibration.fit(
         np.concatenate(scores),
         np.concatenate(targets),
