@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.integral import AdditiveCapacity, PairwiseCapacity
+from choqolate.integral import AdditiveCapacity, Capacity, PairwiseCapacity
 from tests.integral.strategies import inputs_for, integrals, pairs_of
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -139,3 +139,25 @@ def test_additive_capacity_is_the_pairwise_one_without_pairs(data):
     mask = torch.zeros(2, p, dtype=torch.bool)
     mask[0, 0] = mask[1, 1] = True
     torch.testing.assert_close(additive.without(mask)[0].a, full.without(mask)[0].singles())
+
+
+@given(st.data())
+def test_local_shapley_values_of_four_minima_are_those_of_the_involvements(data):
+    n_rows, n_inputs, same = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 6)), data.draw(st.booleans())
+    torch.manual_seed(data.draw(st.integers(0, 1000)))
+    w = torch.randn(3, n_inputs, n_inputs, dtype=torch.float64)
+    w[:, :, 0] = 0.0 if data.draw(st.booleans()) else w[:, :, 0]
+    capacity = PairwiseCapacity(w, free=True)
+    u = torch.rand(n_rows, n_inputs, dtype=torch.float64)
+    baseline = torch.rand(1 if same else n_rows, n_inputs, dtype=torch.float64)
+    by_involvement = Capacity.local_shapley(capacity, u, baseline)
+    torch.testing.assert_close(capacity.local_shapley(u, baseline), by_involvement)
+
+
+def test_local_shapley_values_are_the_same_in_blocks(monkeypatch):
+    capacity = PairwiseCapacity(torch.rand(2, 9, 9, dtype=torch.float64))
+    u, baseline = torch.rand(7, 9, dtype=torch.float64), torch.rand(7, 9, dtype=torch.float64)
+    whole = capacity.local_shapley(u, baseline)
+    for size in (1, 20, 100):
+        monkeypatch.setattr("choqolate.integral.pairwise._SHAPLEY_VALUES", size)
+        torch.testing.assert_close(capacity.local_shapley(u, baseline), whole)

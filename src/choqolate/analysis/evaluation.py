@@ -20,12 +20,11 @@ from choqolate.data.rows import class_index, class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.calibration import uncalibrated
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.metrics import Proportion
-from choqolate.network.fitted import FittedNetwork
-from choqolate.network.removal import absolute
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,6 +55,8 @@ class Evaluation:
         concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
             NaN where the model does not tell.
         interaction_mass: weight on pairs of concepts, mean over the nodes: Gini does not show it. NaN for baselines.
+        calibration_error: expected calibration error of the probabilities; NaN where the model has none.
+        calibration_error_trained: the same at the temperature of the training, for a model that was calibrated.
     """
 
     rows: int
@@ -75,6 +76,8 @@ class Evaluation:
     row_groups: np.ndarray | None = field(default=None, kw_only=True, compare=False)
     concepts_per_class: float = math.nan
     interaction_mass: float = math.nan
+    calibration_error: float = math.nan
+    calibration_error_trained: float = math.nan
 
     def __repr__(self) -> str:
         said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
@@ -239,6 +242,8 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         row_labels=rows.labels,
         row_groups=rows.groups,
         interaction_mass=_interaction_mass(model),
+        calibration_error=_calibration_error(model, X, truth),
+        calibration_error_trained=_calibration_error(uncalibrated(model), X, truth),
     )
 
 
@@ -343,9 +348,9 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
 
 
-def _interaction_mass(model: Any) -> float:
-    network: FittedNetwork | None = getattr(model, "network_", None)
-    return math.nan if network is None else float(absolute(network.nodes.capacity).interaction_mass().mean())
+o
+
+t
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:

@@ -18,6 +18,7 @@ import choqolate.cli.data_commands  # datasets, embed, score
 import choqolate.cli.explain_command
 import choqolate.cli.fit_command
 import choqolate.cli.model_commands  # demo, eval, remove, apply, export; explain comes after them
+import choqolate.cli.predict_commands  # predict, drift
 import choqolate.cli.research_commands  # compare, debias, reproduce
 import choqolate.cli.simplify_command  # noqa: F401
 from choqolate.cli.application import app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     add("interaction mass", (number(result.interaction_mass) for result in columns))
     add("Node Coherence", (number(result.node_coherence) for result in columns))
     add("concepts per class", (decimal(result.concepts_per_class, 1, minus="-") for result in columns))
+    errors = [(result.calibration_error_trained, result.calibration_error) for result in columns]
+    if not all(isnan(now) for _, now in errors):
+        add("calibration error, as trained", (number(trained) for trained, _ in errors))
+        if any(trained != now for trained, now in errors):
+            add("calibration error, calibrated", (number(now) for _, now in errors))
     console.print(table)
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
     if (worst := last.worst_measurable_group) is not None:
@@ -111,6 +117,10 @@ def show_evaluation(console: Console, title: str, result: Evaluation, model: Cho
     console.print(Text(printable_name(title), style="bold"), soft_wrap=True)
     show_edits(console, model)
     show_summary(console, {"": result})
+    if model.calibration_ is not None:
+        state = "" if model.calibration_is_current_ else ", in another state than this one: calibrate it again"
+        said = f"calibrated on {model.calibration_.rows:,} rows ({model.calibration_.source}){state}"
+        console.print(Text(said, style="dim"), soft_wrap=True)
     for kind, shares in (("class", result.by_class), ("group", result.by_group)):
         if not shares:
             continue

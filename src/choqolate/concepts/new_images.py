@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,9 +11,12 @@ import numpy as np
 
 from choqolate._util.text import listed
 from choqolate.concepts.backbones import Backbone, load_backbone
+from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.preprocessing import Unreadable, decode, file_state, read_content
+from choqolate.concepts.score_images import score_images
 from choqolate.concepts.vocabulary import Vocabulary
-from choqolate.data.provenance import Provenance
+from choqolate.data.manifest import Manifest
+from choqolate.data.provenance import BackboneRecord, Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
@@ -93,6 +96,48 @@ def score_for_model(
     )
 
 
+def score_source_for_model(
+    model: ScoredModel,
+    source: str | os.PathLike[str] | Manifest | Embeddings,
+    *,
+    backbone: Backbone | str | os.PathLike[str] | None = None,
+    embeddings: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    on_read: Callable[[Manifest], None] | None = None,
+    on_embedded: Callable[[Embeddings], None] | None = None,
+    verbose: bool = False,
+) -> ConceptScores:
+    """Scores of many images for a model's concepts, as its training scores were made; resumable.
+
+    Args:
+        model: as in :func:`score_for_model`.
+        source: a folder of images, a CSV file of them, a folder of embeddings, or a manifest or embeddings in memory.
+        backbone: as in :func:`score_for_model`.
+        embeddings, workers, on_read, on_embedded, verbose: as in :func:`score_images`.
+
+    Raises:
+        ChoqolateError: as :func:`score_for_model`, or if the embeddings are of another encoder.
+    """
+    vocabulary = _vocabulary(model)
+    if not isinstance(source, Manifest | Embeddings) and Embeddings.are_in(source):
+        source = Embeddings.load(source)
+    if isinstance(source, Embeddings):
+        _check_identity(model, source.folder.backbone)
+        encoder = None if backbone is None else _backbone(model, backbone)
+    else:
+        encoder = _backbone(model, backbone)
+    return score_images(
+        source,
+        vocabulary,
+        backbone=encoder,
+        embeddings=embeddings,
+        workers=workers,
+        on_read=on_read,
+        on_embedded=on_embedded,
+        verbose=verbose,
+    )
+
+
 def _vocabulary(model: ScoredModel) -> Vocabulary:
     """The model's words with their synonyms and templates."""
     record = model.provenance_.vocabulary
@@ -119,12 +164,17 @@ def _backbone(model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | 
             ) from error
     elif not isinstance(backbone, Backbone):
         backbone = load_backbone(backbone)
-    if known.identity not in (None, backbone.identity):
+    _check_identity(model, backbone)
+    return backbone
+
+
+def _check_identity(model: ScoredModel, encoder: Backbone | BackboneRecord) -> None:
+    known = model.provenance_.backbone
+    if known.identity not in (None, encoder.identity):
         raise ChoqolateError(
             f"expected the encoder that the model was trained with, {known.name} ({known.identity}), got "
-            f"{backbone.name} ({backbone.identity}): its scores mean something else"
+            f"{encoder.name} ({encoder.identity}): its scores mean something else"
         )
-    return backbone
 
 
 def find_images(table: ConceptScores, root: str | os.PathLike[str] | None = None) -> list[Path | None]:

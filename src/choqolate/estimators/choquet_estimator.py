@@ -18,9 +18,18 @@ from torch import Tensor
 from choqolate._util.checks import check_choice, find_concepts
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
+from choqolate.estimators.calibration import (
+    Abstention,
+    Calibration,
+    abstain_by,
+    calibrate_on,
+    model_state,
+    with_calibration,
+)
 from choqolate.estimators.concept_estimator import ConceptEstimator
 from choqolate.estimators.search_record import Search
 from choqolate.estimators.table_inputs import known_rows
+from choqolate.estimators.training_reference import TrainingReference
 from choqolate.explain.formulas import Formulas
 from choqolate.explain.impact import removal_impact
 from choqolate.explain.local import LocalExplanation, explain_rows
@@ -41,10 +50,15 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         network_: the fitted network with its edits.
         search_: how the settings were chosen, if they were; else ``None``.
         stability_: how often nodes recur over seeds, if it was measured; else ``None``.
+        calibration_: the temperature of the probabilities, if it was fitted; else ``None``.
+        reference_: what training rows look like, a
+            :class:`~choqolate.estimators.training_reference.TrainingReference`; ``None`` if not known.
     """
 
     search_: Search | None = None
     stability_: NodeStability | None = None
+    calibration_: Calibration | None = None
+    reference_: TrainingReference | None = None
 
     network_: FittedNetwork
     history_: dict[str, np.ndarray]
@@ -68,8 +82,18 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
 
     @property
     def temperature_(self) -> float:
-        """The temperature of the class probabilities."""
+        """The temperature of the training."""
         raise NotImplementedError
+
+    @property
+    def probability_temperature_(self) -> float:
+        """The temperature of the class probabilities: the calibrated one if there is one, else that of the training."""
+        return self.temperature_ if self.calibration_ is None else self.calibration_.temperature
+
+    @property
+    def calibration_is_current_(self) -> bool:
+        """Whether the model was calibrated and is still in the state in which it was: no edits were made since."""
+        return self.calibration_ is not None and self.calibration_.state == model_state(self.network_)
 
     def transform(self, X: Any) -> np.ndarray:
         """Node values ``(n, N)`` in [0, 1]."""
@@ -84,8 +108,82 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         return self.network_.class_scores(u)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities ``(n, C)``: softmax of the class scores over the temperature."""
-        return torch.from_numpy(self.class_scores(X)).div(self.temperature_).softmax(1).numpy()
+        """Class probabilities ``(n, C)``: softmax of the class scores over ``probability_temperature_``."""
+        return torch.from_numpy(self.class_scores(X)).div(self.probability_temperature_).softmax(1).numpy()
+
+    def predict_table(
+        self, X: Any, *, abstain: float | None = None, reasons: int = 3, verbose: bool = False
+    ) -> pd.DataFrame:
+        """Predictions with reasons, and with flags that say when not to trust them.
+
+        Args:
+            X: raw concept scores ``(n, M)``; an array, a DataFrame or :class:`~choqolate.ConceptScores`.
+            abstain: the accuracy that is wanted of predictions; those whose probability is too low for it abstain. The
+                model must be calibrated, see :meth:`abstention`.
+            reasons: how many leading reasons to give.
+            verbose: show a progress bar (on a terminal).
+
+        Returns:
+            One row per row of ``X``, in the same order: ``path`` and ``label`` where known; ``predicted``,
+            ``probability``, ``runner_up``, ``runner_up_probability``, ``margin`` (of the class scores); ``reason_1``,
+            ``level_1``, ``contribution_1``, ...: the concepts that contribute most to the lead over the runner-up from
+            the mean training image to this one, their scaled scores, and their contributions; ``distance`` from the
+            training images in units of the limit; the flags ``unlike_training``, ``outside_range`` and ``abstain``
+            (missing where not known); ``look``, whether a person should look, and ``why_look``.
+
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> from choqolate import ChoqolateClassifier
+        >>> table = ChoqolateClassifier(n_nodes=4, epochs=30).fit(X, y).predict_table(X)
+        >>> table["reason_1"].value_counts().index[0]
+        'proline'
+        >>> bool(table["look"].mean() < 0.1)
+        True
+        """
+        from choqolate.estimators.predictions import predict_table
+
+        return predict_table(self, X, abstain=abstain, reasons=reasons, verbose=verbose)
+
+    def calibrate(self, X: Any, y: Any = None, *, source: str = "rows given to calibrate") -> Self:
+        """A copy whose probabilities are calibrated on labelled rows that were not trained on.
+
+        One temperature is fitted for all classes, so that class scores and predicted classes stay as they are.
+        ``temperature_``, that of the training, stays too.
+
+        Args:
+            X: raw concept scores ``(n, M)`` of at least ten rows.
+            y: labels ``(n,)``; by default those of ``X``, if it is a :class:`~choqolate.ConceptScores`, whose rows
+                without a label are left out.
+            source: where the rows come from, in words; kept with the calibration.
+
+        Raises:
+            ChoqolateError: if there are too few rows, or no labels.
+
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> from choqolate import ChoqolateClassifier
+        >>> clf = ChoqolateClassifier(n_nodes=4, epochs=30).fit(X[::2], y[::2])
+        >>> calibrated = clf.calibrate(X[1::4], y[1::4])
+        >>> calibrated.calibration_
+        Calibration(temperature ..., 142 rows, calibration error ... -> ...)
+        >>> bool((calibrated.predict(X) == clf.predict(X)).all())
+        True
+        """
+        return with_calibration(self, calibrate_on(self, X, y, source))
+
+    def abstention(self, accuracy: float) -> Abstention:
+        """Choose the probability below which to abstain, by the rows that the model was calibrated on.
+
+        Args:
+            accuracy: wanted of the predictions that are kept, such as 0.95.
+
+        Returns:
+            The threshold, how many of the calibration rows it keeps, and how many of those are right.
+
+        Raises:
+            ChoqolateError: if the model is not calibrated.
+        """
+        return abstain_by(self, accuracy)
 
     def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
         """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""

@@ -77,6 +77,11 @@ class ChoqolateClassifier(ChoquetEstimator):
         search_: what was tried if anything was ``"auto"``, and why the choice was made, a
             :class:`~choqolate.estimators.search_record.Search`; else ``None``.
         temperature_: ``temperature`` or, if that is ``"auto"``, what was chosen.
+        calibration_: the temperature of the probabilities and how it was fitted, a
+            :class:`~choqolate.estimators.calibration.Calibration`; ``None`` unless :meth:`calibrate` or
+            :func:`~choqolate.fit_scores` made one.
+        probability_temperature_: the calibrated temperature, else ``temperature_``.
+        reference_: what training rows look like, for the flags of :meth:`predict_table`; ``None`` for fewer than 20.
         history_: arrays ``loss`` and ``accuracy`` ``(epochs,)``; with ``track`` also ``node_attributions``
             ``(epochs, N, M)``.
         edits_: what was done to the model since training, in order; ``undo`` takes the last one back.
@@ -187,8 +192,8 @@ class ChoqolateClassifier(ChoquetEstimator):
 
     def keep(self, trained: Trained, found: Search | None = None) -> None:
         """Take over what one run gave."""
-        self.network_, self.history_ = trained
-        self.search_, self.stability_ = found, None
+        self.network_, self.history_, self.reference_ = trained
+        self.search_, self.stability_, self.calibration_ = found, None, None
         self.provenance_ = Provenance()
 
     def with_settings(self, settings: dict[str, Any]) -> ChoqolateClassifier:
@@ -232,7 +237,7 @@ class ChoqolateClassifier(ChoquetEstimator):
 
     @property
     def temperature_(self) -> float:
-        """The temperature of the class probabilities: ``temperature`` or, if that is ``"auto"``, what was chosen."""
+        """The temperature of the training: ``temperature`` or, if that is ``"auto"``, what was chosen."""
         if self.temperature == AUTO and self.search_ is not None:
             return self.search_.choice.temperature
         if self.temperature == AUTO:

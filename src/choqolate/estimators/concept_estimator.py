@@ -78,13 +78,19 @@ class ConceptEstimator:
 
     def scale(self, X: Any) -> np.ndarray:
         """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""
+        raw = self.raw_scores(X)
+        scaled: np.ndarray = self.scaling_(raw)
+        return scaled
+
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """Raw scores of the fitted concepts, ``(n, M)`` in float64, checked."""
         check_is_fitted(self)
         X = inputs(self, X) if isinstance(X, ConceptScores) else X
         check_columns(X)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, self.concepts_)
-        scaled: np.ndarray = self.scaling_(X)
-        return scaled
+        checked: np.ndarray = X
+        return checked
 
     @property
     def score_min_(self) -> np.ndarray:

@@ -26,17 +26,20 @@ from choqolate._util.files import check_folder, check_new_folder, sync_folder, w
 from choqolate._util.text import listed
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.calibration import Calibration
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.search_record import Search
+from choqolate.estimators.training_reference import TrainingReference
 from choqolate.explain.node_stability import NodeStability
 from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.scaling import MinMax
 
 FORMAT = "choqolate-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
 _ARRAYS = ("score_min", "score_max", "concept_means", "label_shares")
+_RECORDS = {"calibration": ("confidences", "right"), "reference": ("centers", "directions", "spreads")}
 
 
 def _arrays(network: FittedNetwork) -> tuple[np.ndarray, ...]:
@@ -58,6 +61,10 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
         tensors[name] = torch.from_numpy(array.copy())
     for name, values in classifier.history_.items():
         tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
+    for record, names in _RECORDS.items():
+        for name in names if getattr(classifier, f"{record}_") is not None else ():
+            array = np.ascontiguousarray(getattr(getattr(classifier, f"{record}_"), name))
+            tensors[f"{record}.{name}"] = torch.from_numpy(array.copy())
     numbers = tensor_bytes(tensors)
     config = _config(classifier) | {"sha256": hashlib.sha256(numbers).hexdigest()}
     _rebuild(config, tensors)  # what cannot be loaded is not saved
@@ -138,6 +145,8 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
         },
         "search": None if classifier.search_ is None else classifier.search_.as_dict(),
         "stability": None if classifier.stability_ is None else classifier.stability_.as_dict(),
+        "calibration": None if classifier.calibration_ is None else classifier.calibration_.as_dict(),
+        "reference": None if classifier.reference_ is None else classifier.reference_.as_dict(),
         "provenance": _as_json(classifier.provenance_),
     }
 
@@ -253,8 +262,29 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     if classifier.stability_ is not None and classifier.stability_.recurrence.shape[1] != network.n_nodes:
         raise ChoqolateError(f"expected the stability of {network.n_nodes} nodes")
     classifier.network_ = network.edited(*_edits(config, tensors))
+    classifier.calibration_, classifier.reference_ = _records(config, tensors, (len(classes), len(concepts)))
     classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
     return classifier
+
+
+def _records(
+    config: dict[str, Any], tensors: dict[str, torch.Tensor], shape: tuple[int, int]
+) -> tuple[Calibration | None, TrainingReference | None]:
+    """How probabilities were calibrated and what training rows look like; versions before 4 do not know."""
+    calibration = reference = None
+    if config.get("calibration") is not None:
+        arrays = _arrays_of("calibration", tensors)
+        calibration = Calibration.from_parts(config["calibration"], **arrays)
+    if config.get("reference") is not None:
+        reference = TrainingReference.from_parts(config["reference"], _arrays_of("reference", tensors), shape)
+    return calibration, reference
+
+
+def _arrays_of(record: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    missing = [f"{record}.{name}" for name in _RECORDS[record] if f"{record}.{name}" not in tensors]
+    if missing:
+        raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
+    return {name: tensors[f"{record}.{name}"].numpy() for name in _RECORDS[record]}
 
 
 def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edit]:

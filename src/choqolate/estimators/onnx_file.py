@@ -31,8 +31,8 @@ def export_onnx(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> N
     outputs.
 
     The metadata hold what a file of numbers does not say: ``concepts``, ``classes``, ``nodes`` (their names),
-    ``edits`` (those in force) and ``provenance`` as JSON, ``temperature``, the ``identity`` of the trained network and
-    ``choqolate_version`` as text.
+    ``edits`` (those in force) and ``provenance`` as JSON, ``temperature`` (of the probabilities), the ``identity`` of
+    the trained network and ``choqolate_version`` as text.
 
     Args:
         classifier: fitted.
@@ -60,7 +60,7 @@ def export_onnx(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> N
     from choqolate.network.onnx_graph import build_model
 
     metadata = _metadata(classifier)
-    model = build_model(classifier.network_, classifier.temperature_)
+    model = build_model(classifier.network_, classifier.probability_temperature_)
     model.producer_name, model.producer_version, model.doc_string = "choqolate", __version__, _DESCRIPTION
     set_model_props(model, metadata)
     write_bytes(target, model.SerializeToString())
@@ -91,7 +91,7 @@ def _metadata(classifier: ChoqolateClassifier) -> dict[str, str]:
         "nodes": _as_json("names of nodes", classifier.node_names_),
         "edits": _as_json("edits", [edit.as_dict() for edit in network.edits_in_force]),
         "provenance": _as_json("provenance", classifier.provenance_.as_dict()),
-        "temperature": repr(classifier.temperature_),
+        "temperature": repr(classifier.probability_temperature_),
         "identity": network.identity,
         "choqolate_version": __version__,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from choqolate._util.device import pick_device
 from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import fit_scaling
+from choqolate.estimators.training_reference import TrainingReference
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
 from choqolate.network.cluster_start import ClusterStart
@@ -56,6 +58,11 @@ class TrainingSet:
     label_shares: np.ndarray
     _starts: dict[tuple[int, int], ClusterStart] = field(default_factory=dict)
 
+    @cached_property
+    def reference(self) -> TrainingReference | None:
+        """What these rows look like, to recognize others; ``None`` if they are too few."""
+        return TrainingReference.fit(self.scaled, self.targets)
+
     def cluster_start(self, n_nodes: int, inputs: np.ndarray) -> ClusterStart:
         """Clusters of the inputs ``(n, M)`` for so many nodes; they are found once."""
         key = n_nodes, inputs.shape[1]
@@ -91,10 +98,11 @@ class RunSpec(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What came of a run."""
+    """What came of a run, and what its training rows look like."""
 
     network: FittedNetwork
     history: dict[str, np.ndarray]
+    reference: TrainingReference | None
 
 
 def prepare_training(
@@ -154,7 +162,7 @@ def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wante
     warn_blind(len(data.concepts), architecture.n_nodes, len(data.classes), architecture.bipolar)
     network, histories = train_network(classifier, data, wanted)
     return [
-        Trained(data.fitted(architecture, network.parameters_of(index)), history.as_arrays())
+        Trained(data.fitted(architecture, network.parameters_of(index)), history.as_arrays(), data.reference)
         for index, history in enumerate(histories)
     ]
 

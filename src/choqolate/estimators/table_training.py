@@ -19,6 +19,7 @@ from choqolate.data.provenance import Provenance, TrainingRecord
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second_run, validation_rows
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.estimators.side_by_side import TrainingSet
 from choqolate.explain.model_protocols import ConceptModel
@@ -28,9 +29,14 @@ _SAMPLE = 64  # training rows that a model recognises
 
 
 def fit_scores(
-    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), n_runs: int = 1, **parameters: Any
+    table: ConceptScores | str | PathLike[str],
+    *,
+    leave_out: Iterable[str] = (),
+    n_runs: int = 1,
+    calibrate: bool = True,
+    **parameters: Any,
 ) -> ChoqolateClassifier:
-    """Train on the rows for training, and note in ``provenance_`` where they come from.
+    """Train on the rows for training, calibrate, and note in ``provenance_`` where they come from.
 
     A table without a split is split by :meth:`ConceptScores.with_split`, always in the same way, so that
     :func:`~choqolate.evaluate` finds the rows that were not trained on.
@@ -40,6 +46,9 @@ def fit_scores(
         leave_out: concepts to train without.
         n_runs: with two or more, train this many seeds with the same settings; ``stability_`` then says how often
             each node of the model recurs in the other runs. A model of one layer has no nodes to find again.
+        calibrate: fit the temperature of the probabilities on the table's rows for validation if at least 100 are
+            labelled, else on training rows that a second network held out, see
+            :func:`~choqolate.estimators.fit_calibration.calibrate_on_second_run`.
         **parameters: of :class:`ChoqolateClassifier`.
 
     >>> rng = np.random.default_rng(0)
@@ -50,13 +59,19 @@ def fit_scores(
     >>> model.provenance_.data.split, model.provenance_.data.rows
     ('made', 70)
     """
+    table = _loaded(table)
     rows, provenance = _training_part(table, leave_out)
     check_number("n_runs", n_runs, minimum=1, whole=True)
     model = ChoqolateClassifier(**parameters).fit(rows, rows.labels)
     model.provenance_ = provenance
     if n_runs > 1 and not model.one_layer_:
         model.stability_ = _stability(model, rows, n_runs)
-    return model
+    if not calibrate:
+        return model
+    held_out = validation_rows(model, table)
+    if held_out is None:
+        return calibrate_on_second_run(model, rows)
+    return model.calibrate(held_out, source=VALIDATION)
 
 
 def _stability(model: ChoqolateClassifier, rows: ConceptScores, n_runs: int) -> NodeStability:
@@ -78,12 +93,17 @@ def fit_scores_runs(
     leave_out: Iterable[str] = (),
     **parameters: Any,
 ) -> list[ChoqolateClassifier]:
-    """What :func:`fit_scores` does, once for each seed, side by side; parameters are those of :func:`fit_runs`."""
+    """What :func:`fit_scores` does, once for each seed, side by side; parameters are those of :func:`fit_runs`.
+
+    Runs are calibrated where the table has rows for validation: that takes no second training.
+    """
+    table = _loaded(table)
     rows, provenance = _training_part(table, leave_out)
     runs = fit_runs(rows, rows.labels, seeds, **parameters)
     for run in runs:
         run.provenance_ = provenance
-    return runs
+    held_out = validation_rows(runs[0], table)
+    return runs if held_out is None else [run.calibrate(held_out, source=VALIDATION) for run in runs]
 
 
 class PreparedTraining(NamedTuple):
@@ -98,7 +118,7 @@ def prepare_scores(
     table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
 ) -> PreparedTraining:
     """What :func:`fit_scores` does before it trains, with the same arguments."""
-    rows, _ = _training_part(table, leave_out, stacklevel=4)
+    rows, _ = _training_part(_loaded(table), leave_out, stacklevel=4)
     classifier = ChoqolateClassifier(**parameters)
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
@@ -141,12 +161,14 @@ def package_versions() -> dict[str, str]:
     return packages | {"Python": platform.python_version()}
 
 
+def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
+    return ConceptScores.load(Path(table)) if isinstance(table, str | PathLike) else table
+
+
 def _training_part(
-    table: ConceptScores | str | PathLike[str], leave_out: Iterable[str], stacklevel: int = 3
+    table: ConceptScores, leave_out: Iterable[str], stacklevel: int = 3
 ) -> tuple[ConceptScores, Provenance]:
     """The rows and concepts to train on, and where they come from."""
-    if isinstance(table, str | PathLike):
-        table = ConceptScores.load(Path(table))
     if not len(table):
         raise ChoqolateError("expected rows to train on, the table is empty")
     left_out = tuple(dict.fromkeys(leave_out))

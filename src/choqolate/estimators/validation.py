@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from choqolate.estimators.side_by_side import TrainingSet
+if TYPE_CHECKING:
+    from choqolate.estimators.side_by_side import TrainingSet
 
 N_FOLDS = 3
 _ENOUGH_ROWS = 1_400  # validation rows; more folds are not trained for more of them
@@ -74,9 +76,19 @@ def hold_out(data: TrainingSet) -> Validation:
             [f"{target}/{group}" for target, group in zip(data.targets, data.groups, strict=True)], return_inverse=True
         )[1]
     )
+    folds = stratified_folds(strata, N_FOLDS)
+    needed = min(N_FOLDS, len(folds), math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS)))
+    return Validation(folds, tuple(range(needed)), data.groups)
+
+
+def stratified_folds(strata: np.ndarray, n_folds: int) -> np.ndarray:
+    """Give each row a fold ``(n,)``, always the same one; the rows of each stratum are spread evenly.
+
+    >>> stratified_folds(np.array([0, 0, 0, 0, 1, 1]), 2)
+    array([0, 1, 1, 0, 1, 0])
+    """
     order = np.random.default_rng(0).permutation(len(strata))
     order = order[np.argsort(strata[order], kind="stable")]
     folds = np.empty(len(strata), dtype=int)
-    folds[order] = np.arange(len(strata)) % N_FOLDS
-    needed = min(N_FOLDS, len(folds), math.ceil(_ENOUGH_ROWS / (len(folds) / N_FOLDS)))
-    return Validation(folds, tuple(range(needed)), data.groups)
+    folds[order] = np.arange(len(strata)) % n_folds
+    return folds

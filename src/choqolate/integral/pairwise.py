@@ -16,6 +16,7 @@ from choqolate.integral.tensor_cache import kept
 from choqolate.integral.terms import Terms
 
 _INVOLVEMENT_VALUES = 1 << 22  # features held at a time
+_SHAPLEY_VALUES = 1 << 18  # the same, few enough for the caches of a processor
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,29 @@ class PairwiseCapacity(Capacity):
             values = torch.minimum(at, others) @ b.permute(1, 2, 0) + torch.maximum(at, others) @ c.permute(1, 2, 0)
             out[:, :, rows] = values.permute(1, 2, 0)
         return out.add_(self.singles() * v[:, None, :])
+
+    def local_shapley(self, u: Tensor, baseline: Tensor) -> Tensor:
+        # a maximum is the sum less the minimum, so that four minima are left of the four involvements:
+        # with d = b - c and m the minimum, it is (a_j + sum_l c_jl) (y_j - x_j)
+        # + 1/2 sum_l d_jl [m(y_j, y_l) + m(y_j, x_l) - m(x_j, y_l) - m(x_j, x_l)]
+        n_nodes, n_inputs = self.shape
+        baseline, out = torch.atleast_2d(baseline), u.new_empty(len(u), n_nodes, n_inputs)
+        n_rows = max(1, min(len(u), _SHAPLEY_VALUES // n_inputs))
+        n_columns = max(1, _SHAPLEY_VALUES // (n_inputs * n_rows))
+        for start in range(0, n_inputs, n_columns):
+            columns = slice(start, start + n_columns)
+            b, c = self.pairs(columns)
+            linear, difference = self.singles()[:, columns] + c.sum(-1), (b - c).permute(1, 2, 0).mul_(0.5)
+            for first in range(0, len(u), n_rows):
+                rows = slice(first, first + n_rows)
+                y, x = u[rows], baseline if len(baseline) == 1 else baseline[rows]
+                y_own, x_own = y[:, columns], x[:, columns]
+                minima = torch.minimum(y_own.T[:, :, None], y)  # (columns, B, M)
+                minima.add_(torch.minimum(y_own.T[:, :, None], x)).sub_(torch.minimum(x_own.T[:, :, None], y))
+                minima.sub_(torch.minimum(x_own.T[:, :, None], x))
+                out[rows, :, columns] = (minima @ difference).permute(1, 2, 0)
+                out[rows, :, columns] += linear * (y_own - x_own)[:, None]
+        return out
 
     def without(self, removed: Tensor, *, canonical: bool = False) -> tuple[PairwiseCapacity, Tensor]:
         freed = None

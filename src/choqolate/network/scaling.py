@@ -40,9 +40,14 @@ class MinMax:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Scale scores ``X (n, M)`` to [0, 1]."""
+        scaled = self.unclipped(X)
+        np.clip(scaled, 0.0, 1.0, out=scaled)
+        return scaled
+
+    def unclipped(self, X: np.ndarray) -> np.ndarray:
+        """Scale scores ``X (n, M)``: those outside the training range are below 0 or above 1."""
         extent = self.high - self.low
         scaled: np.ndarray = X - self.low  # the one copy: there may be little room for another
         scaled /= np.where(extent > 0, extent, 1.0)
-        np.clip(scaled, 0.0, 1.0, out=scaled)
         scaled[:, ~(extent > 0)] = 0.0
         return scaled

@@ -110,7 +110,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         own=own,
         shown=shown,
         labelled=view.measured is not None,
-        temperature=f"{model.temperature_:g}",
+        temperature=f"{model.probability_temperature_:.4g}{'' if model.calibration_ is None else ', calibrated,'}",
         metrics=_metrics(results),
         nodes=_nodes(view),
         one_layer=model.one_layer_,

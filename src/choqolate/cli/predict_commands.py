@@ -1,0 +1,105 @@
+"""Commands that use a trained model: predict, drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import choqolate.cli.explain_command  # noqa: F401  # comes before these in --help
+from choqolate.cli.application import app
+from choqolate.cli.arguments import ModelFolder
+
+
+@app.command()
+def predict(
+    model: ModelFolder,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Table of concept scores, or images: a folder, a file, a CSV list, or embeddings.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, .csv or .parquet.")
+    ] = Path("predictions.csv"),
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ACCURACY", help="Abstain so as to be right this often, such as 0.95.", show_default=False
+        ),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCORES",
+            help="Calibrate on held-out rows of these scores first, as after an edit.",
+            show_default=False,
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoder of the model, if it has moved.", show_default=False)
+    ] = None,
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where embeddings of images go; else a shared cache.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Processes that decode images.", show_default=False)
+    ] = None,
+) -> None:
+    """Predict images or scores: class, probability, reasons, and whether a person should look. Resumable.
+
+    Example: [bold]choqolate predict model PHOTOS/ -o predictions.csv --abstain 0.95[/]
+    """
+    typer.echo(f"choqolate: predicting {source} with {model}", err=True)
+    from choqolate.analysis.predicting import check_predictions_file, predict_source
+    from choqolate.cli import show_predictions as show
+    from choqolate.cli.terminal import open_console
+    from choqolate.estimators.model_folder import load
+
+    check_predictions_file(output, source, calibrate)
+    found = predict_source(
+        load(model),
+        source,
+        abstain=abstain,
+        calibrate=calibrate,
+        backbone=backbone,
+        embeddings=embeddings,
+        workers=workers,
+        verbose=True,
+    )
+    found.save(output)
+    show.show_predictions(open_console(), found, output)
+
+
+@app.command()
+def drift(
+    model: ModelFolder,
+    first: Annotated[
+        Path, typer.Argument(metavar="A", help="Concept scores, such as of the training images.", show_default=False)
+    ],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Concept scores to compare.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Compare two tables of concept scores: which concepts and which predictions have changed beyond chance.
+
+    Example: [bold]choqolate drift model scores-2023.parquet scores-2024.parquet[/]
+    """
+    from choqolate.analysis.drift import compare_tables
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import load
+
+    found = compare_tables(load(model), ConceptScores.load(first), ConceptScores.load(second))
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    from choqolate.cli import show_predictions as show
+    from choqolate.cli.terminal import open_console
+
+    show.show_drift(open_console(), found)

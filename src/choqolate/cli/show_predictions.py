@@ -1,0 +1,89 @@
+"""Predictions and drift on the terminal: what was predicted, what to look at, what has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from choqolate._util.text import counted
+from choqolate.analysis.drift import Drift
+from choqolate.analysis.predicting import Predictions
+from choqolate.cli.terminal import cut, plain_table, printable_name
+from choqolate.metrics import Proportion
+
+_MOST_CLASSES = 20
+_MOST_CONCEPTS = 15
+
+
+def show_predictions(console: Console, found: Predictions, output: Path) -> None:
+    """How often each class was predicted, how many rows to look at and why, and where the file is."""
+    counts = found.class_counts()
+    shown = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])[:_MOST_CLASSES]
+    table = plain_table("predicted", "rows", "share")
+    total = max(1, sum(counts.values()))
+    for name in shown:
+        table.add_row(Text(cut(name)), f"{counts[name]:,}", f"{counts[name] / total:.1%}")
+    console.print(table)
+    if len(shown) < sum(count > 0 for count in counts.values()):
+        console.print(Text(f"the most frequent of {len(counts):,} classes", style="dim"))
+    look = int(found.table["look"].sum())
+    console.print(f"\n{look:,} of {counted(len(found), 'row')} to look at ({look / len(found):.1%})", highlight=False)
+    reasons = plain_table("because", "rows")
+    for said, count in found.look_counts().items():
+        reasons.add_row(said, f"{count:,}")
+    if look:
+        console.print(reasons)
+    calibration = found.model.calibration_
+    said = "The probabilities are not calibrated."
+    if calibration is not None:
+        said = f"The probabilities are calibrated on {calibration.rows:,} rows ({calibration.source})."
+    console.print(Text(f"\n{said}", style="dim"), soft_wrap=True)
+    if found.abstention is not None:
+        console.print(Text(str(found.abstention), style="dim"), soft_wrap=True)
+    console.print(Text(f"\nThe predictions are in {printable_name(output)}."), soft_wrap=True)
+
+
+def show_drift(console: Console, found: Drift) -> None:
+    """The verdict, the concepts that drifted and weigh most, and the classes."""
+    console.print(Text(found.verdict, style="bold"), soft_wrap=True)
+    if found.drifted and not found.too_few:
+        table = plain_table("concept", "of the model", "shift", "KS", "p", "outside A", "outside B")
+        for one in found.drifted[:_MOST_CONCEPTS]:
+            p = "<0.001" if one.p_value < 0.001 else f"{one.p_value:.3f}"
+            outside = (f"{share:.1%}" for share in (one.outside_first, one.outside_second))
+            table.add_row(
+                Text(cut(one.concept)), f"{one.share:.1%}", f"{one.shift:+.3f}", f"{one.statistic:.3f}", p, *outside
+            )
+        console.print("", table)
+        if len(found.drifted) > _MOST_CONCEPTS:
+            console.print(Text(f"{_MOST_CONCEPTS} of {len(found.drifted):,}: --json lists all", style="dim"))
+        said = "shift: of the mean, in units of the training range; p: corrected for all concepts (Holm)"
+        console.print(Text(said, style="dim"), soft_wrap=True)
+    _show_classes(console, found)
+
+
+def _show_classes(console: Console, found: Drift) -> None:
+    labelled = all(share.rows for share in found.accuracy)
+    heads = ["class", "predicted in A", "in B", "difference (95 %)"]
+    table = plain_table(*heads, *(["accuracy in A", "in B"] if labelled else []))
+    ordered = sorted(found.classes, key=lambda one: -abs(one.second.value - one.first.value))
+    for one in ordered[:_MOST_CLASSES]:
+        low, high = one.interval
+        cells = [f"{one.first.value:.1%}", f"{one.second.value:.1%}", f"{low:+.1%} to {high:+.1%}"]
+        cells += [_share(one.accuracy_first), _share(one.accuracy_second)] if labelled else []
+        table.add_row(Text(cut(one.name)), *cells)
+    console.print("", table)
+    if len(found.classes) > _MOST_CLASSES:
+        said = f"those that changed most of {len(found.classes):,}: --json lists all"
+        console.print(Text(said, style="dim"))
+    if labelled:
+        console.print(f"\naccuracy {_share(found.accuracy[0])} in A, {_share(found.accuracy[1])} in B", highlight=False)
+    if found.unlike is not None:
+        first, second = found.unlike
+        console.print(f"\nunlike any training image: {_share(first)} in A, {_share(second)} in B", highlight=False)
+
+
+def _share(share: Proportion) -> str:
+    return f"{share.value:.1%}" if share.rows else "-"

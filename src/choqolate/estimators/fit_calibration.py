@@ -1,0 +1,75 @@
+"""Calibration after training on a table: on rows for validation, or on training rows that a second run held out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from choqolate.data.rows import class_index
+from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateWarning
+from choqolate.estimators.calibration import Calibration, model_state, with_calibration
+from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_network
+from choqolate.estimators.validation import stratified_folds
+
+VALIDATION = "val rows of the table"
+SECOND_RUN = "training rows held out of a second run"
+_ENOUGH_ROWS = 100  # for validation, to calibrate on
+_HELD_OUT_ROWS = 500  # of the training rows; of fewer, thresholds for abstaining are too optimistic
+_FEWEST_ROWS = 50  # for training; of fewer, the rows held out say nothing
+_N_FOLDS = 5
+
+
+def validation_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores | None:
+    """The labelled rows of a table for validation, if there are at least 100, of two classes of the model or more."""
+    if not table.rows.has_part("val"):
+        return None
+    rows = table.part("val").labelled()
+    known = class_index(model.classes_)
+    rows = rows.take(np.array([label in known for label in rows.labels.tolist()], dtype=bool))
+    return rows if len(rows) >= _ENOUGH_ROWS and len(set(rows.labels.tolist())) > 1 else None
+
+
+def calibrate_on_second_run(model: ChoqolateClassifier, rows: ConceptScores) -> ChoqolateClassifier:
+    """A copy that is calibrated on part of its own training rows, as a second network sees them that held them out.
+
+    A network is too sure of rows that it was trained on. So another one is trained with the same settings on four
+    fifths of the rows, and the temperature is fitted to its scores of the others. Where these are fewer than 500, up to
+    five networks hold out a fifth each, side by side. Of fewer than 50 training rows, nothing is fitted.
+
+    Args:
+        model: just trained, not edited.
+        rows: that it was trained on.
+    """
+    if len(rows) < _FEWEST_ROWS:
+        return model
+    settings = model.trained_settings | {"track": False}
+    if not isinstance(settings["random_state"], int | np.integer):
+        settings["random_state"] = 0
+    again = ChoqolateClassifier(**settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
+        data, seed = again.prepare(rows, rows.labels)
+    folds = stratified_folds(data.targets, _N_FOLDS)
+    held_out = range(min(_N_FOLDS, math.ceil(_HELD_OUT_ROWS * _N_FOLDS / len(rows))))
+    together = runs_at_once(again, len(data.concepts), len(data.classes))
+    scores, targets = [], []
+    for start in range(0, len(held_out), together):
+        some = held_out[start : start + together]
+        specs = [RunSpec(seed, again.temperature_, fold) for fold in some]
+        trained, _ = train_network(again, data, specs, folds=folds, label="calibrating")
+        for run, fold in enumerate(some):
+            network, own = data.fitted(again.architecture, trained.parameters_of(run)), folds == fold
+            scores.append(network.class_scores(network.as_inputs(data.scaled[own])))
+            targets.append(data.targets[own])
+    measured = Calibration.fit(
+        np.concatenate(scores),
+        np.concatenate(targets),
+        model.temperature_,
+        source=SECOND_RUN,
+        state=model_state(model.network_),
+    )
+    return with_calibration(model, measured)

@@ -1,0 +1,59 @@
+"""Whether probabilities mean what they say: of the rows predicted with 80 %, are 80 % right?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from choqolate._util.checks import as_labels, check_number
+from choqolate._util.text import listed
+from choqolate.errors import ChoqolateError
+from choqolate.metrics.arrays import Labels, as_array
+
+
+def expected_calibration_error(
+    y_true: Labels, probabilities: ArrayLike, classes: Sequence[Any] | None = None, bins: int = 15
+) -> float:
+    r"""Expected calibration error: mean distance between confidence and accuracy (Guo et al., 2017).
+
+    The confidence of a row is its highest probability. Rows are sorted into bins of equal width by confidence, and
+
+    .. math:: \mathrm{ECE} = \sum_k \frac{n_k}{n} \left| \mathrm{accuracy}_k - \mathrm{confidence}_k \right|
+
+    Few rows give an error above zero by chance alone.
+
+    Args:
+        y_true: True labels, shape (n,).
+        probabilities: Class probabilities, shape (n, C).
+        classes: Labels of the columns; by default 0, 1, ...
+        bins: Number of bins from 0 to 1. A bin includes its upper end.
+    Raises:
+        ChoqolateError: If shapes do not match, a label is unknown, or a probability is not between 0 and 1.
+
+    >>> round(expected_calibration_error([0, 1, 1, 0], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.6, 0.4]]), 3)
+    0.125
+    """
+    shares = as_array(probabilities, "probabilities", ndims=(2,))
+    check_number("bins", bins, minimum=1, whole=True)
+    if shares.min() < 0 or shares.max() > 1:
+        raise ChoqolateError("probabilities: expected numbers from 0 to 1, got others; apply a softmax first.")
+    names = list(range(shares.shape[1])) if classes is None else list(classes)
+    if len(names) != shares.shape[1]:
+        raise ChoqolateError(f"classes: expected {shares.shape[1]}, one for each column, got {len(names)}.")
+    truth = as_labels(y_true, "y_true", len(shares))
+    unknown = sorted({str(label) for label in truth if label not in names})
+    if unknown:
+        raise ChoqolateError(f"y_true: expected labels among {listed(names)}, got {listed(unknown)}.")
+    top = shares.argmax(axis=1)
+    right = np.array([names[place] == label for place, label in zip(top, truth, strict=True)], dtype=float)
+    return binned_error(shares.max(axis=1), right, bins)
+
+
+def binned_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
+    """Compute the expected calibration error of confidences (n,) and of whether each prediction is right (n,)."""
+    bin_of = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    gaps = np.bincount(bin_of, right.astype(float) - confidence, bins)
+    return float(np.abs(gaps).sum() / len(confidence))

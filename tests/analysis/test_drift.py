@@ -1,0 +1,110 @@
+"""Drift between two tables: statistics against SciPy, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ks_2samp
+
+import choqolate as cq
+from choqolate.analysis.drift import holm, ks_p_values, ks_statistics
+from tests.small_tables import bird_scores
+
+
+@given(st.integers(0, 10_000), st.integers(2, 40), st.integers(2, 40), st.booleans())
+def test_statistics_and_p_values_are_scipys(seed, n, m, ties):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(n, 2)), rng.normal(0.5, 1, (m, 2))
+    if ties:
+        a, b = a.round(), b.round()
+    found = ks_statistics(a, b)
+    expected = [ks_2samp(a[:, j], b[:, j], method="asymp") for j in range(2)]
+    np.testing.assert_allclose(found, [one.statistic for one in expected], atol=1e-12)
+    np.testing.assert_allclose(ks_p_values(found, n, m), [one.pvalue for one in expected], atol=1e-9)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_the_correction_rejects_what_holms_procedure_rejects(p_values):
+    p_values = np.array(p_values)
+    corrected = holm(p_values)
+    for level in (0.01, 0.05, 0.3):
+        rejected = set()
+        for step, j in enumerate(np.argsort(p_values, kind="stable")):
+            if p_values[j] * (len(p_values) - step) >= level:
+                break
+            rejected.add(int(j))
+        assert set(np.flatnonzero(corrected < level).tolist()) == rejected
+
+
+def table_of(n_rows, seed=0, shift=None, **about):
+    X, y, _ = bird_scores(n_rows, seed=seed)
+    X = X.assign(**{name: X[name] + by for name, by in (shift or {}).items()})
+    return cq.ConceptScores(X.to_numpy(), list(X.columns), **{"labels": y} | about)
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _ = bird_scores(500)
+    return cq.ChoqolateClassifier(n_nodes=3, epochs=20).fit(X, y)
+
+
+def test_a_shifted_concept_is_found_and_the_others_are_not(model):
+    before, after = table_of(400, 1), table_of(300, 2, {"sea": 0.05})
+    found = cq.compare_tables(model, before, after)
+    assert found.rows == (400, 300)
+    assert [one.concept for one in found.drifted] == ["sea"]
+    sea = next(one for one in found.concepts if one.concept == "sea")
+    extent = model.score_max_[4] - model.score_min_[4]
+    expected = (after.scores[:, 4].mean() - before.scores[:, 4].mean()) / extent
+    assert sea.shift == pytest.approx(expected)
+    assert sea.outside_second == pytest.approx((after.scores[:, 4] > model.score_max_[4]).mean())
+    assert sum(one.share for one in found.concepts) == pytest.approx(1)
+    weights = [one.statistic * one.share for one in found.concepts]
+    assert weights == sorted(weights, reverse=True)
+    assert found.verdict.startswith("Drift beyond chance: 1 of 6 concepts differ")
+
+
+def test_predictions_and_accuracies_are_compared_class_by_class(model):
+    before, after = table_of(400, 1), table_of(300, 2, {"sea": 0.08})
+    found = cq.compare_tables(model, before, after)
+    for one in found.classes:
+        assert one.first.value == pytest.approx((model.predict(before) == one.name).mean())
+        own = after.labels == one.name
+        assert one.accuracy_second.value == pytest.approx((model.predict(after)[own] == one.name).mean())
+    assert found.accuracy[0].value == pytest.approx((model.predict(before) == before.labels).mean())
+    assert found.unlike[1].hits == model.predict_table(after)["unlike_training"].sum()
+    water = found.classes[1]
+    assert water.name == "waterbird"
+    assert water.beyond_chance
+    assert "'waterbird' is predicted more often" in found.verdict
+
+
+def test_rows_of_the_same_kind_do_not_drift(model):
+    quiet = [cq.compare_tables(model, table_of(300, 2 * s), table_of(300, 2 * s + 1)).drifted for s in range(10)]
+    assert sum(map(bool, quiet)) <= 2  # each has a chance of 5 %
+
+
+def test_labels_are_not_needed_and_unknown_ones_say_nothing(model):
+    found = cq.compare_tables(model, table_of(60, 1, labels=None), table_of(60, 2, labels=["Gothic"] * 60))
+    assert [share.rows for share in found.accuracy] == [0, 0]
+    said = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert said["accuracy"] == [None, None]
+    assert said["classes"][0]["first"]["rows"] == 60
+
+
+def test_few_rows_are_too_few(model):
+    found = cq.compare_tables(model, table_of(400, 1), table_of(12, 2, {"sea": 0.1}))
+    assert found.verdict == "Too few rows to tell: 400 and 12, at least 30 are needed in each."
+
+
+def test_mistakes_are_named(model):
+    with pytest.raises(cq.ChoqolateError, match="one is empty"):
+        cq.compare_tables(model, table_of(40), table_of(40).take([]))
+    with pytest.raises(cq.ChoqolateError, match="the table has no 'webbed feet'"):
+        cq.compare_tables(model, table_of(40), table_of(40).select(["crest", "forest"]))
+    with pytest.raises(cq.ChoqolateError, match="Expected a ChoqolateClassifier to compare tables"):
+        cq.compare_tables("model", table_of(40), table_of(40))
