@@ -348,9 +348,15 @@ def _concepts_per_class(model: ConceptModel, shares: np.ndarray) -> float:
     return float(metrics.concept_count(model.class_attributions_ @ shares).mean())
 
 
-o
+def _interaction_mass(model: Any) -> float:
+    network: FittedNetwork | None = getattr(model, "network_", None)
+    return math.nan if network is None else float(absolute(network.nodes.capacity).interaction_mass().mean())
 
-t
+
+def _calibration_error(model: Any, X: Any, truth: list[str]) -> float:
+    if not hasattr(model, "predict_proba"):
+        return math.nan
+    return metrics.expected_calibration_error(truth, model.predict_proba(X), list(class_index(model.classes_)))
 
 
 def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
