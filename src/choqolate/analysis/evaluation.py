@@ -25,6 +25,8 @@ from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.metrics import Proportion
+from choqolate.network.fitted import FittedNetwork
+from choqolate.network.removal import absolute
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
