@@ -73,7 +73,7 @@ def test_the_python_code_of_the_page_on_settings_runs(newcomer, capsys):
 def test_the_python_code_of_the_page_on_explanations_runs(newcomer):
     bird_table(None, n_rows=600).save("scores.parquet")
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "explanations.md").read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 9
     space: dict[str, object] = {}
     exec(compile("\n".join(blocks), "explanations.md", "exec"), space)
     assert len(space["whole"].nodes) == 8

@@ -18,6 +18,7 @@ from choqolate.integral import Terms
 from tests.network.test_simplification import SIMPLE, fitted, scores, some_model
 from tests.small_tables import CONCEPTS, FORMS
 
+CLASSES = ["landbird on land", "landbird on water", "waterbird on land", "waterbird on water"]
 EDITS = {
     "none": lambda clf: clf,
     "rescale": lambda clf: clf.remove_concepts("sea"),
@@ -132,9 +133,9 @@ def test_how_formulas_read():
 def test_names_of_absences_and_of_nodes_and_classes():
     assert any("not " in line for line in str(some_model("bipolar", 0, 1.5).formulas(20)).splitlines())
     lines = str(fitted("pairwise").formulas(layer="classes")).splitlines()
-    assert [line.split(" = ")[0] for line in lines] == ["landbird", "waterbird"]
+    assert [line.split(" = ")[0] for line in lines] == CLASSES
     assert "node 0" in lines[0]
-    assert [formula.subject for formula in fitted("one layer").formulas()] == ["landbird", "waterbird"]
+    assert [formula.subject for formula in fitted("one layer").formulas()] == CLASSES
     assert [formula.subject for formula in fitted("pairwise").formulas()[1:]] == ["node 1", "node 2"]
     assert fitted("pairwise").formulas()[-1].subject == "node 2"
 

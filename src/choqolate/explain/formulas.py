@@ -50,7 +50,7 @@ class Term(NamedTuple):
         return names[0] if self.kind == "input" else f"{self.kind}({', '.join(names)})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Formula:
     """A node or a class as a sum of terms, the heaviest first. Its items are :class:`Term` objects.
 

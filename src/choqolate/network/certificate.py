@@ -20,7 +20,7 @@ _VALUES = 1 << 22  # values of terms held at a time
 _ROUNDING = 1e-12  # a lead must exceed this
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Certificate:
     r"""Which rows keep their predicted class, by proof, and what happened to them.
 

@@ -36,7 +36,7 @@ MOST_TERMS = 1_000_000  # of a node: more are neither short nor quick
 _CLASSES_AT_A_TIME = 64
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Simplification:
     """What nodes keep of their terms, and how far that can move their values and the class scores, whatever the image.
 
