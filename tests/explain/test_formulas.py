@@ -111,7 +111,11 @@ def test_how_formulas_read():
     assert short.text(1, show=str.upper) == "NODE 3 = 0.62 WOODS + 0.38 (3 smaller terms)"
     frozen = formula_of(terms, fixed={1: 0.4211})
     assert str(frozen) == "node 3 = 0.62 woods + 0.24 min(woods, 0.42) + 0.10 max(0.42, lake)"
-    assert str(formula_of([(1, 1, False, 1.0)], fixed={1: 0.4211})) == "node 3 = 1.00 × 0.42"
+    assert str(formula_of([(1, 1, False, 1.0)], fixed={1: 0.4211})) == "node 3 = 0.42 (frozen concepts)"
+    several = formula_of([*terms, (1, 1, False, 0.04), (1, 2, False, 0.5)], fixed={1: 0.42, 2: 0.3})
+    assert (
+        str(several) == "node 3 = 0.62 woods + 0.24 min(woods, 0.42) + 0.21 (frozen concepts)"
+    )  # 0.042 + 0.0168 + 0.15
     odd = formula_of([(0, 1, False, 0.9), (0, 0, False, 0.1)], ("bill (long)", "cat, dog"))
     assert str(odd) == "node 3 = 0.90 min('bill (long)', 'cat, dog') + 0.10 'bill (long)'"
     shifted = formula_of([(0, 0, False, 0.996), (1, 1, False, 0.004)], shift=-0.0312)

@@ -11,7 +11,7 @@ import numpy as np
 from choqolate._util.checks import check_choice, check_number
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.choquet_estimator import ChoquetEstimator
+from choqolate.estimators.editable_estimator import EditableEstimator
 from choqolate.estimators.search import search
 from choqolate.estimators.search_record import AUTO, SEARCHED, Search
 from choqolate.estimators.side_by_side import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
-class ChoqolateClassifier(ChoquetEstimator):
+class ChoqolateClassifier(EditableEstimator):
     r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
 
     Scores are min-max scaled with the training range and clipped to [0, 1]. Training minimises Eq. (4) of the paper

@@ -102,20 +102,37 @@ class Formula:
     def parts(self, most: int | None = None, show: Callable[[str], str] = str) -> list[str]:
         """The right-hand side, term by term, each with the sign before it.
 
-        The smaller terms stand together at the end, and so do those that would be rounded to zero.
+        Terms of frozen inputs alone are one constant. The smaller terms stand together at the end, and so do those that
+        would be rounded to zero.
         """
-        n_readable = max(1, int((self.terms.weight.abs() >= _SMALLEST).sum()))
-        n_listed = min(n_readable, len(self), len(self) if most is None else most)
-        listed = [self[index] for index in range(n_listed)]
+        constant = self._is_constant()
+        moving = torch.nonzero(~constant)[:, 0]
+        weights = self.terms.weight[moving].abs()
+        n_readable = max(1, int((weights >= _SMALLEST).sum()))
+        n_listed = min(n_readable, len(moving), len(moving) if most is None else most)
+        listed = [self[index] for index in moving[:n_listed].tolist()]
         shown = [(term.weight, term.expression(lambda name: _quoted(show(name)))) for term in listed]
-        n_rest = self.n_rest + len(self) - n_listed
+        if constant.any():
+            shown.append((self._constant(constant), "(frozen concepts)"))
+        n_rest = self.n_rest + len(moving) - n_listed
         if n_rest:
-            rest = self.rest + float(self.terms.weight[n_listed:].abs().sum())
-            shown.append((rest, f"({counted(n_rest, 'smaller term')})"))
+            shown.append((self.rest + float(weights[n_listed:].sum()), f"({counted(n_rest, 'smaller term')})"))
         if self.shift:
             shown.append((self.shift, "(shift)"))
         signs = ("− " if weight < 0 else "+ " if place else "" for place, (weight, _) in enumerate(shown))
         return [f"{sign}{_rounded(abs(weight))} {what}" for sign, (weight, what) in zip(signs, shown, strict=True)]
+
+    def _is_constant(self) -> torch.Tensor:
+        """Which terms are of frozen inputs alone."""
+        fixed = torch.tensor(sorted(self.fixed), dtype=self.terms.first.dtype)
+        return torch.isin(self.terms.first, fixed) & torch.isin(self.terms.second, fixed)
+
+    def _constant(self, chosen: torch.Tensor) -> float:
+        """The sum of terms of frozen inputs alone."""
+        u = torch.zeros(1, len(self.names), dtype=torch.float64)
+        for index, value in self.fixed.items():
+            u[0, index] = value
+        return float((self.terms.values(u)[0] * self.terms.weight)[chosen].sum())
 
     def evaluate(self, z: Any) -> np.ndarray:
         """The sum of the listed terms ``(n,)``: the value itself if all terms are listed, else at most ``rest`` below.
