@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 FEWEST_ROWS = 30  # in each table; of fewer, differences say nothing
-LEVEL = 0.05  # chance of at least one false alarm among all concepts
+LEVEL = 0.05  # chance of at least one false alarm among all concepts, or among all classes
 _BLOCK_VALUES = 1 << 22
 
 
@@ -55,7 +55,7 @@ class ClassDrift(NamedTuple):
     Attributes:
         name: of the class.
         first, second: share of the rows that it is predicted for.
-        interval: 95 % interval of the second share minus the first.
+        interval: 95 % interval of the second share minus the first, corrected for the number of classes.
         accuracy_first, accuracy_second: share of its labelled rows that are right; of no rows without labels.
     """
 
@@ -172,7 +172,7 @@ def compare_tables(model: ChoqolateClassifier, first: ConceptScores, second: Con
     return Drift(
         rows=(len(first), len(second)),
         concepts=_concept_drifts(model, *tables),
-        classes=tuple(_class_drift(name, *seen) for name in names),
+        classes=tuple(_class_drift(name, seen[0], seen[1], 1 - LEVEL / len(names)) for name in names),
         accuracy=(seen[0].accuracy(), seen[1].accuracy()),
         unlike=None if seen[0].unlike is None or seen[1].unlike is None else (seen[0].unlike, seen[1].unlike),
     )
@@ -220,9 +220,9 @@ def _seen(model: ChoqolateClassifier, table: ConceptScores) -> _Seen:
     return _Seen(np.array(predicted, dtype=object), labels, Proportion(unlike, len(table)) if known else None)
 
 
-def _class_drift(name: str, first: _Seen, second: _Seen) -> ClassDrift:
+def _class_drift(name: str, first: _Seen, second: _Seen, confidence: float) -> ClassDrift:
     shares = first.share(name), second.share(name)
-    interval = difference_interval(shares[1], shares[0])
+    interval = difference_interval(shares[1], shares[0], confidence)
     return ClassDrift(name, *shares, interval, first.accuracy(name), second.accuracy(name))
 
 

@@ -1,6 +1,6 @@
 """The command line: parses, calls the library, prints. Heavy packages are imported where they are used.
 
-A module of commands takes ``app`` from :mod:`choqolate.cli.application` and is imported here, in the order of
+A module of commands takes ``app`` from :mod:`choqolate.cli.application` and is imported here; ``ORDER`` is that of
 ``--help``.
 """
 
@@ -14,17 +14,23 @@ from typing import TextIO
 import typer
 
 import choqolate.cli.card_command
-import choqolate.cli.data_commands  # datasets, embed, score
+import choqolate.cli.data_commands
 import choqolate.cli.explain_command
 import choqolate.cli.fit_command
-import choqolate.cli.model_commands  # demo, eval, remove, apply, export; explain comes after them
-import choqolate.cli.predict_commands  # predict, drift
-import choqolate.cli.research_commands  # compare, debias, reproduce
+import choqolate.cli.model_commands
+import choqolate.cli.predict_commands
+import choqolate.cli.research_commands
 import choqolate.cli.simplify_command  # noqa: F401
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 __all__ = ["app", "main"]
+
+ORDER = [
+    *("demo", "datasets", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card"),
+    *("remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
+]
+app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
 
 _STOPPED = 130  # what Ctrl-C ends with
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import choqolate.cli.explain_command  # noqa: F401  # comes before this one in --help
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder
 

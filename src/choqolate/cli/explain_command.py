@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import choqolate.cli.simplify_command  # noqa: F401  # comes before this one in --help
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder
 from choqolate.errors import ChoqolateError

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import choqolate.cli.fit_command  # noqa: F401  # comes before these in --help
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder, ScoresFile
 from choqolate.errors import ChoqolateError
