@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import choqolate as cq
+from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.analysis.model_difference import compare_models
+from choqolate.errors import ChoqolateError
 from choqolate.report.model_card import model_card
 from tests.cli.test_data_commands import choqolate
 from tests.reports import bird_table, small_model
@@ -39,6 +41,23 @@ def test_the_card_is_printed_or_written(run, place):
     assert (code, out, err) == (0, "The model card is in card.md.\n", "")
     assert (place / "card.md").read_text(encoding="utf-8") == model_card(model, table, name="edited")
     assert "Pass scores with labels" in run("card", "model")[1]
+
+
+def test_a_fitted_model_carries_its_numbers(run, place):
+    assert (
+        run("fit", "scores.parquet", "-o", "fitted", "--paper", "--nodes", "4", "--epochs", "20", "--runs", "1")[0] == 0
+    )
+    model, table = cq.load(place / "fitted"), cq.ConceptScores.load(place / "scores.parquet")
+    result = cq.evaluate(model, table)
+    assert model.measured_ == result.as_dict()
+    assert Evaluation.from_dict(model.measured_).as_dict() == result.as_dict()
+    card = run("card", "fitted")[1]
+    assert "Measured after training on test rows of the table." in card
+    assert share_text(result.overall) in card
+    model.remove_concepts("sea", mode="impute").save(place / "fitted-edited")
+    assert "Measured after training, before the edits on test rows" in run("card", "fitted-edited")[1]
+    with pytest.raises(ChoqolateError, match="Expected the numbers of an evaluation but they are incomplete"):
+        Evaluation.from_dict({"rows": 3})
 
 
 def test_two_models_are_shown_side_by_side(run, place):

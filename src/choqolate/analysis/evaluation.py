@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -167,6 +168,25 @@ class Evaluation:
             "worst_measurable_group": worst and {"group": worst[0], **_as_dict(worst[1])},
             "small_groups": self.small_groups,
         }
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, Any]) -> Self:
+        """Read what :meth:`as_dict` gave; it does not know single rows any more.
+
+        Raises:
+            ChoqolateError: if it is something else.
+        """
+        try:
+            known = {one.name: numbers[one.name] for one in fields(cls) if one.name not in _BY_ROW}
+            floats = [one.name for one in fields(cls) if one.type == "float"]
+            known |= {name: math.nan if known[name] is None else float(known[name]) for name in floats}
+            worst = known["worst_group"]
+            known["worst_group"] = worst and (str(worst["group"]), float(worst["accuracy"]))
+            made = cls(**known)
+            made.as_dict()  # shares and counts fit together
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ChoqolateError(f"Expected the numbers of an evaluation but they are incomplete: {error!r}.") from None
+        return made
 
 
 def held_out(model: ConceptModel, table: ConceptScores) -> tuple[ConceptScores, str]:

@@ -218,6 +218,9 @@ def fit(
     model = fit_scores(table, leave_out=leave_out or (), n_runs=runs, verbose=True, **parameters)
     model.set_params(verbose=False).save(output)
     results = evaluate_parts(model, table)
+    if "held out" in results:
+        model.measured_ = results["held out"].as_dict()
+        model.save(output)
     show.show_headline(console, scores, model)
     show.show_search(console, model)
     show.show_summary(console, results)

@@ -14,13 +14,14 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.utils.validation import check_is_fitted
 
-from choqolate import metrics
 from choqolate._util.checks import check_number
 from choqolate._util.text import counted
 from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import Proportion
+from choqolate.metrics.calibration_error import binned_error
+from choqolate.metrics.intervals import TOO_FEW
 from choqolate.network.fitted import FittedNetwork
 
 Model = TypeVar("Model")
@@ -70,8 +71,8 @@ class Calibration:
             temperature=fitted,
             rows=len(scores),
             source=source,
-            error_before=metrics.binned_error(before, right),
-            error_after=metrics.binned_error(after, right),
+            error_before=binned_error(before, right),
+            error_after=binned_error(after, right),
             confidences=after[kept],
             right=right[kept],
             state=state,
@@ -127,7 +128,7 @@ class Abstention:
         if not self.reached:
             return (
                 f"An accuracy of {self.wanted:.1%} cannot be reached: no threshold with at least "
-                f"{metrics.TOO_FEW} of the {self.kept.rows:,} calibration rows above it has it, so all rows abstain."
+                f"{TOO_FEW} of the {self.kept.rows:,} calibration rows above it has it, so all rows abstain."
             )
         low, high = self.right.interval
         kept = f"keeps {self.kept.value:.1%} of the calibration rows" if self.threshold else "keeps all rows"
@@ -158,7 +159,7 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
     confidences, hits = calibration.confidences, np.cumsum(calibration.right)
     counts = np.arange(1, len(confidences) + 1)
     last = np.append(confidences[1:] < confidences[:-1], True)  # of the rows with the same confidence
-    enough = np.flatnonzero(last & (hits >= accuracy * counts - 1e-9) & (counts >= metrics.TOO_FEW))
+    enough = np.flatnonzero(last & (hits >= accuracy * counts - 1e-9) & (counts >= TOO_FEW))
     if not len(enough):
         return Abstention(float(accuracy), math.inf, Proportion(0, len(counts)), Proportion(0, 0))
     end = int(enough[-1])
@@ -206,9 +207,9 @@ def calibrate_on(model: Any, X: Any, y: Any, source: str) -> Calibration:
     if y is None:
         raise ChoqolateError("Expected labels to calibrate with, got none. Give y, or a table that has labels.")
     scores, targets = model.class_scores(X), class_places(list(y), model.classes_)
-    if len(targets) != len(scores) or len(scores) < metrics.TOO_FEW:
+    if len(targets) != len(scores) or len(scores) < TOO_FEW:
         raise ChoqolateError(
-            f"Expected at least {metrics.TOO_FEW} rows to calibrate on, each with a label, got {len(scores)} rows and "
+            f"Expected at least {TOO_FEW} rows to calibrate on, each with a label, got {len(scores)} rows and "
             f"{len(targets)} labels."
         )
     state = model_state(model.network_)

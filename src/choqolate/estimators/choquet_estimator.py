@@ -41,12 +41,15 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         calibration_: the temperature of the probabilities, if it was fitted; else ``None``.
         reference_: what training rows look like, a
             :class:`~choqolate.estimators.training_reference.TrainingReference`; ``None`` if not known.
+        measured_: numbers of the model as trained, on held-out rows, as :meth:`Evaluation.as_dict` gives them; ``None``
+            if nobody noted them.
     """
 
     search_: Search | None = None
     stability_: NodeStability | None = None
     calibration_: Calibration | None = None
     reference_: TrainingReference | None = None
+    measured_: dict[str, Any] | None = None
 
     network_: FittedNetwork
     history_: dict[str, np.ndarray]

@@ -193,7 +193,7 @@ class ChoqolateClassifier(EditableEstimator):
     def keep(self, trained: Trained, found: Search | None = None) -> None:
         """Take over what one run gave."""
         self.network_, self.history_, self.reference_ = trained
-        self.search_, self.stability_, self.calibration_ = found, None, None
+        self.search_, self.stability_, self.calibration_, self.measured_ = found, None, None, None
         self.provenance_ = Provenance()
 
     def with_settings(self, settings: dict[str, Any]) -> ChoqolateClassifier:

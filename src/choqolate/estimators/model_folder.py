@@ -145,6 +145,7 @@ def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
         },
         "search": None if classifier.search_ is None else classifier.search_.as_dict(),
         "stability": None if classifier.stability_ is None else classifier.stability_.as_dict(),
+        "measured": classifier.measured_,
         "calibration": None if classifier.calibration_ is None else classifier.calibration_.as_dict(),
         "reference": None if classifier.reference_ is None else classifier.reference_.as_dict(),
         "provenance": _as_json(classifier.provenance_),
@@ -262,6 +263,9 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     if classifier.stability_ is not None and classifier.stability_.recurrence.shape[1] != network.n_nodes:
         raise ChoqolateError(f"expected the stability of {network.n_nodes} nodes")
     classifier.network_ = network.edited(*_edits(config, tensors))
+    classifier.measured_ = config.get("measured")
+    if not isinstance(classifier.measured_, dict | None):
+        raise ChoqolateError(f"expected measured numbers by name, found {classifier.measured_!r}")
     classifier.calibration_, classifier.reference_ = _records(config, tensors, (len(classes), len(concepts)))
     classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
     return classifier

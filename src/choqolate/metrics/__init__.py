@@ -4,9 +4,8 @@ Pure functions of numpy arrays, torch tensors, data frames or lists; float64 ins
 """
 
 from choqolate.metrics.accuracies import accuracy, group_accuracies, reweighted_accuracy, worst_group_accuracy
-from choqolate.metrics.calibration_error import binned_error, expected_calibration_error
+from choqolate.metrics.calibration_error import expected_calibration_error
 from choqolate.metrics.intervals import (
-    TOO_FEW,
     PairedChange,
     Proportion,
     difference_interval,
@@ -30,5 +29,5 @@ __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nod
 __all__ += ["concept_count", "node_coherence_on", "per_concept"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]
 __all__ += ["PairedChange", "Proportion", "difference_interval", "mean_interval", "paired_change", "wilson_interval"]
-__all__ += ["TOO_FEW", "binned_error", "expected_calibration_error"]
+__all__ += ["expected_calibration_error"]
 __all__ += ["cknna", "hsic"]

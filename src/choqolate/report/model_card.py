@@ -75,7 +75,8 @@ def model_card(model: ChoqolateClassifier, table: ConceptScores | None = None, *
 
     Args:
         model: a fitted classifier.
-        table: scores with labels to measure it on, its held-out rows; without them, the card has no numbers.
+        table: scores with labels to measure it on, its held-out rows. Without them the card has the numbers that
+            ``choqolate fit`` noted in the model, if it did.
         name: what to call the model.
 
     >>> from sklearn.datasets import load_wine
@@ -88,13 +89,10 @@ def model_card(model: ChoqolateClassifier, table: ConceptScores | None = None, *
     A CHOQOLATE model that tells 3 classes apart (0, 1, 2) by 13 concepts through 4 nodes...
     """
     check_choquet_model(model, "to write a model card")
-    result = None
-    if table is not None and table.labels is not None:
-        result = evaluate(model, table)
     parts = [
         _head(model, name),
         _training(model),
-        _numbers(result),
+        _numbers(model, table),
         _questions(model, table),
         _nodes(model),
         _edits(model, table),
@@ -123,8 +121,13 @@ def _training(model: ChoqolateClassifier) -> list[str]:
     return ["## Training", "", *(f"- {markdown(term)}: {markdown(text)}" for term, text in rows)]
 
 
-def _numbers(result: Evaluation | None) -> list[str]:
-    if result is None:
+def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[str]:
+    if table is not None and table.labels is not None:
+        result, when = evaluate(model, table), ""
+    elif model.measured_ is not None:
+        result = Evaluation.from_dict(model.measured_)
+        when = " after training, before the edits" if model.network_.is_edited else " after training"
+    else:
         return ["## Numbers", "", "Not measured for this card. Pass scores with labels (`--scores`) to measure it."]
     shares = {"accuracy": result.overall}
     if result.majority is not None:
@@ -134,7 +137,7 @@ def _numbers(result: Evaluation | None) -> list[str]:
     lines = [
         "## Numbers",
         "",
-        f"Measured on {result.chosen}. In parentheses: 95 % intervals.",
+        f"Measured{when} on {result.chosen}. In parentheses: 95 % intervals.",
         "",
         *_shares("", shares),
     ]
@@ -142,6 +145,7 @@ def _numbers(result: Evaluation | None) -> list[str]:
         "Attribution Gini": result.attribution_gini,
         "interaction mass": result.interaction_mass,
         "Node Coherence": result.node_coherence,
+        "expected calibration error": result.calibration_error,
     }
     lines += ["", ", ".join(f"{name} {decimal(value, 3)}" for name, value in qualities.items()) + "."]
     lines += ["", "### Classes", "", *_shares("class", result.by_class)]
