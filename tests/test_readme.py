@@ -80,6 +80,16 @@ def test_the_python_code_of_the_page_on_explanations_runs(newcomer):
     plt.close("all")
 
 
+def test_the_python_code_of_the_page_on_predictions_runs(newcomer, capsys):
+    bird_table(None, n_rows=600).save("scores.parquet")
+    blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "predictions.md").read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    space: dict[str, object] = {}
+    exec(compile(blocks[0], "predictions.md", "exec"), space)
+    assert len(space["frame"]) == len(space["found"]) == 600
+    assert "waterbird" in capsys.readouterr().out
+
+
 def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     bird_table(None, n_rows=600).save("scores.parquet")
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "research.md").read_text(), re.DOTALL)

@@ -83,6 +83,15 @@ def test_predictions_and_accuracies_are_compared_class_by_class(model):
     assert "'waterbird' is predicted more often" in found.verdict
 
 
+def test_accuracy_shows_what_scores_do_not(model):
+    table = table_of(200, 1)
+    other_way = np.where(table.labels == "waterbird", "landbird", "waterbird")
+    found = cq.compare_tables(model, table, table.with_columns(labels=other_way))
+    assert not found.drifted
+    right = found.accuracy[0].value
+    assert found.verdict == f"Drift beyond chance: accuracy goes from {right:.0%} to {1 - right:.0%}."
+
+
 def test_rows_of_the_same_kind_do_not_drift(model):
     quiet = [cq.compare_tables(model, table_of(300, 2 * s), table_of(300, 2 * s + 1)).drifted for s in range(10)]
     assert sum(map(bool, quiet)) <= 2  # each has a chance of 5 %

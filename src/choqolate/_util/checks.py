@@ -108,7 +108,7 @@ def find_concepts(names: str | Iterable[str], concepts: Sequence[str], *, known:
     unknown = [name for name in wanted if name not in index]
     if unknown:
         raise ChoqolateError(f"expected known concepts, got {listed(unknown)}{_proposal(unknown[0], concepts, known)}")
-    repeated = sorted({name for name in wanted if wanted.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(wanted).items() if count > 1)
     if repeated:
         raise ChoqolateError(f"expected every concept once, got {listed(repeated)} more than once")
     return [index[name] for name in wanted]

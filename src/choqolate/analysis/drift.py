@@ -119,6 +119,10 @@ class Drift:
             change = f"{largest.first.value:.0%} to {largest.second.value:.0%}"
             often = "more" if largest.second.value > largest.first.value else "less"
             said.append(f"{largest.name!r} is predicted {often} often ({change})")
+        if all(share.rows for share in self.accuracy):
+            low, high = difference_interval(self.accuracy[1], self.accuracy[0])
+            if not low <= 0 <= high:
+                said.append(f"accuracy goes from {self.accuracy[0].value:.0%} to {self.accuracy[1].value:.0%}")
         if self.unlike is not None:
             low, _ = difference_interval(self.unlike[1], self.unlike[0])
             if low > 0:

@@ -131,12 +131,13 @@ class Abstention:
                 f"{TOO_FEW} of the {self.kept.rows:,} calibration rows above it has it, so all rows abstain."
             )
         low, high = self.right.interval
-        kept = f"keeps {self.kept.value:.1%} of the calibration rows" if self.threshold else "keeps all rows"
-        said = (
-            f"To be right {self.wanted:.1%} of the time, the model abstains below a probability of "
-            f"{self.threshold:.3f}. This {kept}, of which {self.right.value:.1%} are right "
-            f"(95 % interval {low:.1%} to {high:.1%}, {counted(self.right.rows, 'row')})."
-        )
+        right = f"{self.right.value:.1%} are right (95 % interval {low:.1%} to {high:.1%}, {self.right.rows:,} rows)"
+        said = f"To be right {self.wanted:.1%} of the time, the model "
+        if self.threshold:
+            said += f"abstains below a probability of {self.threshold:.3f}. This keeps {self.kept.value:.1%} of the "
+            said += f"calibration rows, of which {right}."
+        else:
+            said += f"need not abstain: of the calibration rows, {right}."
         return f"{said} These are too few rows to be sure." if self.right.rows < _FEW_KEPT else said
 
 
