@@ -12,9 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
-    from choqolate.analysis.drift import compare_tables
     from choqolate.analysis.evaluation import evaluate
-    from choqolate.analysis.predicting import predict_source
     from choqolate.analysis.suspects import find_suspects
     from choqolate.analysis.trade_off import trade_off
     from choqolate.concepts.backbones import Backbone, load_backbone
@@ -72,7 +70,6 @@ _HOME = {
     "capacity_table": "choqolate.integral",
     "check_redundancy": "choqolate.explain.redundancy",
     "choquet": "choqolate.integral",
-    "compare_tables": "choqolate.analysis.drift",
     "datasets": "choqolate.datasets",
     "debiasing": "choqolate.debiasing",
     "embed": "choqolate.concepts.embedding",
@@ -94,7 +91,6 @@ _HOME = {
     "moebius_transform": "choqolate.integral",
     "node_stability": "choqolate.explain.node_stability",
     "plots": "choqolate.plots",
-    "predict_source": "choqolate.analysis.predicting",
     "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
     "score_images": "choqolate.concepts.score_images",
@@ -123,7 +119,6 @@ __all__ = [
     "capacity_table",
     "check_redundancy",
     "choquet",
-    "compare_tables",
     "datasets",
     "debiasing",
     "embed",
@@ -145,7 +140,6 @@ __all__ = [
     "moebius_transform",
     "node_stability",
     "plots",
-    "predict_source",
     "save_edits",
     "score",
     "score_for_model",

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 import choqolate as cq
-from choqolate.analysis.drift import holm, ks_p_values, ks_statistics
+from choqolate.analysis.drift import compare_tables, holm, ks_p_values, ks_statistics
+from choqolate.metrics import difference_interval
 from tests.small_tables import bird_scores
 
 
@@ -54,7 +55,7 @@ def model():
 
 def test_a_shifted_concept_is_found_and_the_others_are_not(model):
     before, after = table_of(400, 1), table_of(300, 2, {"sea": 0.05})
-    found = cq.compare_tables(model, before, after)
+    found = compare_tables(model, before, after)
     assert found.rows == (400, 300)
     assert [one.concept for one in found.drifted] == ["sea"]
     sea = next(one for one in found.concepts if one.concept == "sea")
@@ -69,9 +70,10 @@ def test_a_shifted_concept_is_found_and_the_others_are_not(model):
 
 
 def test_predictions_and_accuracies_are_compared_class_by_class(model):
-    before, after = table_of(400, 1), table_of(300, 2, {"sea": 0.08})
-    found = cq.compare_tables(model, before, after)
+    before, after = table_of(400, 1), table_of(300, 2, {"sea": 0.12})
+    found = compare_tables(model, before, after)
     for one in found.classes:
+        assert one.interval == difference_interval(one.second, one.first, 1 - 0.05 / 2)  # two classes
         assert one.first.value == pytest.approx((model.predict(before) == one.name).mean())
         own = after.labels == one.name
         assert one.accuracy_second.value == pytest.approx((model.predict(after)[own] == one.name).mean())
@@ -86,19 +88,19 @@ def test_predictions_and_accuracies_are_compared_class_by_class(model):
 def test_accuracy_shows_what_scores_do_not(model):
     table = table_of(200, 1)
     other_way = np.where(table.labels == "waterbird", "landbird", "waterbird")
-    found = cq.compare_tables(model, table, table.with_columns(labels=other_way))
+    found = compare_tables(model, table, table.with_columns(labels=other_way))
     assert not found.drifted
     right = found.accuracy[0].value
     assert found.verdict == f"Drift beyond chance: accuracy goes from {right:.0%} to {1 - right:.0%}."
 
 
 def test_rows_of_the_same_kind_do_not_drift(model):
-    quiet = [cq.compare_tables(model, table_of(300, 2 * s), table_of(300, 2 * s + 1)).drifted for s in range(10)]
+    quiet = [compare_tables(model, table_of(300, 2 * s), table_of(300, 2 * s + 1)).drifted for s in range(10)]
     assert sum(map(bool, quiet)) <= 2  # each has a chance of 5 %
 
 
 def test_labels_are_not_needed_and_unknown_ones_say_nothing(model):
-    found = cq.compare_tables(model, table_of(60, 1, labels=None), table_of(60, 2, labels=["Gothic"] * 60))
+    found = compare_tables(model, table_of(60, 1, labels=None), table_of(60, 2, labels=["Gothic"] * 60))
     assert [share.rows for share in found.accuracy] == [0, 0]
     said = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert said["accuracy"] == [None, None]
@@ -106,14 +108,14 @@ def test_labels_are_not_needed_and_unknown_ones_say_nothing(model):
 
 
 def test_few_rows_are_too_few(model):
-    found = cq.compare_tables(model, table_of(400, 1), table_of(12, 2, {"sea": 0.1}))
+    found = compare_tables(model, table_of(400, 1), table_of(12, 2, {"sea": 0.1}))
     assert found.verdict == "Too few rows to tell: 400 and 12, at least 30 are needed in each."
 
 
 def test_mistakes_are_named(model):
     with pytest.raises(cq.ChoqolateError, match="one is empty"):
-        cq.compare_tables(model, table_of(40), table_of(40).take([]))
+        compare_tables(model, table_of(40), table_of(40).take([]))
     with pytest.raises(cq.ChoqolateError, match="the table has no 'webbed feet'"):
-        cq.compare_tables(model, table_of(40), table_of(40).select(["crest", "forest"]))
+        compare_tables(model, table_of(40), table_of(40).select(["crest", "forest"]))
     with pytest.raises(cq.ChoqolateError, match="Expected a ChoqolateClassifier to compare tables"):
-        cq.compare_tables("model", table_of(40), table_of(40))
+        compare_tables("model", table_of(40), table_of(40))

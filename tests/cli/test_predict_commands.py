@@ -15,6 +15,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 import choqolate as cq
+from choqolate.analysis.predicting import predict_source
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_explain_command import place  # noqa: F401  # drawn birds, their scores, a model
 from tests.concepts.image_files import write_album
@@ -99,7 +100,7 @@ def test_a_church_shown_to_a_bird_model_is_flagged(tmp_path, church):
     words = cq.Vocabulary.parse(birds.BIRDS.core, spurious=birds.BIRDS.spurious)
     table = cq.score(cq.embed(rows, mini, tmp_path / "embeddings", workers=0), words, mini)
     model = cq.fit_scores(table, n_nodes=3, epochs=5)
-    row = cq.predict_source(model, church, embeddings=tmp_path / "church").table.iloc[0]
+    row = predict_source(model, church, embeddings=tmp_path / "church").table.iloc[0]
     assert row["unlike_training"]
     assert row["why_look"].startswith("unlike any training image")
     assert model.predict_table(table.part("val"))["unlike_training"].mean() < 0.05

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import choqolate as cq
+from choqolate.analysis.interval_text import share_text
 from choqolate.data.scores import ConceptScores
+from choqolate.metrics import Proportion
 from choqolate.network.edits import Simplify
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_model_commands import write_table
@@ -46,7 +48,8 @@ def test_it_saves_shows_formulas_the_bound_and_the_certificate(place, run):
     assert f"No class score moves by more than {found.bound.max():.4f} on any image." in flat
     test = ConceptScores.load(place / "birds.parquet").part("test")
     proof = model.certify(test)
-    assert f"{proof.share:.1%} of 50 rows provably keep their class; {proof.agreement:.1%} keep it." in flat
+    certified, same = (share_text(Proportion(int(mask.sum()), 50)) for mask in (proof.certified, proof.unchanged))
+    assert f"{certified} of 50 rows provably keep their class; {same} keep it." in flat
     accuracies = [one.score(test.frame, test.labels) for one in (before, model)]
     assert re.search(r"accuracy +50 +{:.3f} +{:.3f} ".format(*accuracies), done.out)
     assert "choqolate explain short --scores birds.parquet" in done.out

@@ -16,12 +16,13 @@ from scipy.stats import binomtest
 import choqolate as cq
 from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import evaluate
-from choqolate.analysis.interval_text import change_text, judged_text, percent_range
+from choqolate.analysis.interval_text import change_text, judged_text, percent_range, share_text
 from choqolate.cli import main
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_training import fit_scores
 from choqolate.explain.node_stability import NodeStability
+from choqolate.metrics import Proportion
 from choqolate.report.image_cards import choose, image_card, set_scale, steps
 from choqolate.report.model_origin import commands, words
 from choqolate.report.model_page import write_report
@@ -699,7 +700,8 @@ def test_a_simplified_model_shows_its_bound_and_certificate(table, model, tmp_pa
     text = " ".join(page_of(tmp_path, short, table).text.split())
     assert "What was edited" in text
     assert f"no class score moves by more than {bound:.4f} on any image" in text
-    assert f"{100 * proof.share:.1f} % of 120 images (held out) provably keep their class" in text
+    certified = share_text(Proportion(int(proof.certified.sum()), 120))
+    assert f"{certified} of 120 images (held out) provably keep their class" in text
     assert "provably" not in page_of(tmp_path, short, None).text
     later = short.remove_concepts("crest")
     text = " ".join(page_of(tmp_path, later, table).text.split())

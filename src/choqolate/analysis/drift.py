@@ -67,6 +67,11 @@ class ClassDrift(NamedTuple):
     accuracy_second: Proportion
 
     @property
+    def change(self) -> float:
+        """The second share minus the first."""
+        return self.second.value - self.first.value
+
+    @property
     def beyond_chance(self) -> bool:
         """Whether the interval of the difference leaves out 0."""
         return not self.interval[0] <= 0 <= self.interval[1]
@@ -115,9 +120,9 @@ class Drift:
             share = sum(concept.share for concept in found)
             said.append(f"{len(found):,} of {counted(len(self.concepts), 'concept')} differ ({share:.0%} of the model)")
         if classes:
-            largest = max(classes, key=lambda one: abs(one.second.value - one.first.value))
+            largest = max(classes, key=lambda one: (round(abs(one.change), 9), one.change))
             change = f"{largest.first.value:.0%} to {largest.second.value:.0%}"
-            often = "more" if largest.second.value > largest.first.value else "less"
+            often = "more" if largest.change > 0 else "less"
             said.append(f"{largest.name!r} is predicted {often} often ({change})")
         if all(share.rows for share in self.accuracy):
             low, high = difference_interval(self.accuracy[1], self.accuracy[0])

@@ -8,9 +8,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from choqolate.analysis.interval_text import share_text
 from choqolate.cli.terminal import cut, plain_table
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain.formulas import Formula
+from choqolate.metrics import Proportion
 from choqolate.network.certificate import Certificate
 from choqolate.network.simplification import Simplification
 
@@ -58,7 +60,8 @@ def show_simplification(console: Console, model: ChoqolateClassifier, found: Sim
 
 def show_certificate(console: Console, proof: Certificate) -> None:
     """For how many rows it is proved, and measured, that the class stays."""
-    said = f"{proof.share:.1%} of {proof.rows:,} rows provably keep their class; {proof.agreement:.1%} keep it."
+    certified, same = (Proportion(int(mask.sum()), proof.rows) for mask in (proof.certified, proof.unchanged))
+    said = f"{share_text(certified)} of {proof.rows:,} rows provably keep their class; {share_text(same)} keep it."
     console.print("", Text(said), soft_wrap=True, sep="\n")
 
 

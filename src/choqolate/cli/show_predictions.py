@@ -9,9 +9,9 @@ from rich.text import Text
 
 from choqolate._util.text import counted
 from choqolate.analysis.drift import Drift
+from choqolate.analysis.interval_text import share_text
 from choqolate.analysis.predicting import Predictions
 from choqolate.cli.terminal import cut, plain_table, printable_name
-from choqolate.metrics import Proportion
 
 _MOST_CLASSES = 20
 _MOST_CONCEPTS = 15
@@ -65,25 +65,22 @@ def show_drift(console: Console, found: Drift) -> None:
 
 
 def _show_classes(console: Console, found: Drift) -> None:
-    labelled = all(share.rows for share in found.accuracy)
-    heads = ["class", "predicted in A", "in B", "difference (95 %)"]
-    table = plain_table(*heads, *(["accuracy in A", "in B"] if labelled else []))
-    ordered = sorted(found.classes, key=lambda one: -abs(one.second.value - one.first.value))
-    for one in ordered[:_MOST_CLASSES]:
+    table = plain_table("class", "predicted in A", "in B", "difference (95 %)")
+    ordered = sorted(found.classes, key=lambda one: -abs(one.change))[:_MOST_CLASSES]
+    for one in ordered:
         low, high = one.interval
-        cells = [f"{one.first.value:.1%}", f"{one.second.value:.1%}", f"{low:+.1%} to {high:+.1%}"]
-        cells += [_share(one.accuracy_first), _share(one.accuracy_second)] if labelled else []
-        table.add_row(Text(cut(one.name)), *cells)
+        shares = f"{one.first.value:.1%}", f"{one.second.value:.1%}"
+        table.add_row(Text(cut(one.name)), *shares, f"{low:+.1%} to {high:+.1%}")
     console.print("", table)
-    if len(found.classes) > _MOST_CLASSES:
-        said = f"those that changed most of {len(found.classes):,}: --json lists all"
-        console.print(Text(said, style="dim"))
-    if labelled:
-        console.print(f"\naccuracy {_share(found.accuracy[0])} in A, {_share(found.accuracy[1])} in B", highlight=False)
+    corrected = f"differences: intervals are corrected for {len(found.classes):,} classes"
+    more = "; those that changed most, --json lists all" if len(ordered) < len(found.classes) else ""
+    console.print(Text(corrected + more, style="dim"))
+    if all(share.rows for share in found.accuracy):
+        table = plain_table("accuracy", "in A (95 %)", "in B (95 %)")
+        table.add_row("all rows", *map(share_text, found.accuracy))
+        for one in ordered:
+            table.add_row(Text(cut(one.name, 24)), share_text(one.accuracy_first), share_text(one.accuracy_second))
+        console.print("", table)
     if found.unlike is not None:
-        first, second = found.unlike
-        console.print(f"\nunlike any training image: {_share(first)} in A, {_share(second)} in B", highlight=False)
-
-
-def _share(share: Proportion) -> str:
-    return f"{share.value:.1%}" if share.rows else "-"
+        first, second = map(share_text, found.unlike)
+        console.print(Text(f"\nunlike any training image: {first} in A, {second} in B"), soft_wrap=True)

@@ -352,7 +352,9 @@ def _simplified(view: View) -> dict[str, Any] | None:
     proof = None
     if view.rows is not None:
         with suppress(ChoqolateError):  # concepts were removed after it, so that it proves nothing about this model
-            proof = view.model.certify(view.rows)
+            found_proof = view.model.certify(view.rows)
+            masks = found_proof.certified, found_proof.unchanged
+            proof = [Proportion(int(mask.sum()), found_proof.rows) for mask in masks]
     return {
         "terms": int(found.terms.max()),
         "before": int(found.terms_before.max()),
