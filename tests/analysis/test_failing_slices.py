@@ -79,7 +79,9 @@ def test_suspects_are_worded_as_a_question(biased):
     worst = first.slices[0]
     assert first.question.startswith(f"The model fails on images of “{worst.label}” with")
     assert first.question.endswith(f"Should “{worst.concept}” matter?")
-    assert f"{100 * worst.failing.value:.1f} % of these {worst.failing.rows}" in first.question
+    assert (
+        f"right on {worst.failing.hits} of these {worst.failing.rows}, and on {worst.others.hits} of" in first.question
+    )
 
 
 def test_concepts_that_say_the_same_are_one_suspect(biased):

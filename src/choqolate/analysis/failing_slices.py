@@ -95,8 +95,8 @@ class MistakeSuspect:
     def question(self) -> str:
         """What the model does, and what a person has to answer."""
         worst = self.slices[0]
-        right = f"it is right on {100 * worst.failing.value:.1f} % of these {worst.failing.rows:,}"
-        others = f"and on {100 * worst.others.value:.1f} % of the other {worst.others.rows:,}"
+        right = f"it is right on {worst.failing.hits:,} of these {worst.failing.rows:,}"
+        others = f"and on {worst.others.hits:,} of the other {worst.others.rows:,}"
         return f"The model fails on {worst.images}: {right}, {others}. Should “{worst.concept}” matter?"
 
 
