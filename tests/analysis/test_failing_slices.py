@@ -77,7 +77,7 @@ def test_suspects_are_worded_as_a_question(biased):
     scores, model = biased
     first = find_failing_slices(model, scores).suspects[0]
     worst = first.slices[0]
-    assert first.question.startswith(f"The model fails on images of “{worst.label}” with")
+    assert first.question.startswith(f"The model fails more often on images of “{worst.label}” with")
     assert first.question.endswith(f"Should “{worst.concept}” matter?")
     assert (
         f"right on {worst.failing.hits} of these {worst.failing.rows}, and on {worst.others.hits} of" in first.question

@@ -97,7 +97,7 @@ class MistakeSuspect:
         worst = self.slices[0]
         right = f"it is right on {worst.failing.hits:,} of these {worst.failing.rows:,}"
         others = f"and on {worst.others.hits:,} of the other {worst.others.rows:,}"
-        return f"The model fails on {worst.images}: {right}, {others}. Should “{worst.concept}” matter?"
+        return f"The model fails more often on {worst.images}: {right}, {others}. Should “{worst.concept}” matter?"
 
 
 @dataclass(frozen=True, repr=False)
