@@ -159,9 +159,16 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
         "explain",
         "eval",
         "remove",
+        "explain",
+        "predict",
+        "card",
     ]
+    shutil.copytree(newcomer / "photos", newcomer / "new-photos")
     for command in commands[1:]:  # the demo has tests of its own
         monkeypatch.setattr("sys.argv", ["choqolate", *command.split()])
         main()
     assert "removed: sea, river" in capsys.readouterr().out
     assert cq.load(newcomer / "edited").removal_.concepts == ("sea", "river")
+    assert (newcomer / "difference.html").exists()
+    assert len((newcomer / "predictions.csv").read_text().splitlines()) == 1 + 24
+    assert (newcomer / "card.md").read_text(encoding="utf-8").startswith("# Model card: edited\n")
