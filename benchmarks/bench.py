@@ -86,12 +86,15 @@ def bench_explain() -> list[Row]:
         lambda: model.explain(few), lambda: [model.explain(row[None]) for row in few], rounds=3
     )
     whole = seconds(lambda: model.explain(X).concept_to_class)
+    many = np.tile(X, (10, 1))
+    table = seconds(lambda: model.predict_table(many))
     surest = X[[np.ptp(model.class_scores(X), axis=1).argmax()]]
     search = seconds(lambda: cq.find_counterfactual(model, surest))
     both = (f"{1e3 * value:.0f} ms" for value in (mine, its))
     return [
         Row("explain, 100 rows of 226 concepts", *both, times(ratio), "> 1 x"),
         Row("explain, 1,000 rows of 226 concepts", f"{whole:.1f} s", target="seconds"),
+        Row("predict_table, 10,000 rows of 226 concepts", f"{table:.1f} s", target="seconds"),
         Row("counterfactual, 1.9 million sets of three", f"{search:.1f} s", target="seconds"),
     ]
 

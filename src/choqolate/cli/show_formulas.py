@@ -16,18 +16,18 @@ from choqolate.metrics import Proportion
 from choqolate.network.certificate import Certificate
 from choqolate.network.simplification import Simplification
 
-SHORT = 4  # terms of a formula on one line
+SHORT = 4  # terms of a formula beside the table of nodes
 MOST_NODES = 12  # with a formula, where it is not all that is asked for
 MOST_ROWS = 20  # of a table with a row for each node
 
 
 def show_formulas(console: Console, model: ChoqolateClassifier, folder: Path | None = None) -> None:
-    """The heaviest terms of each node, one line each; of many nodes the first ones if there is a folder to name."""
+    """Print the heaviest terms of each node; of many nodes the first ones if there is a folder to name."""
     formulas = model.formulas(SHORT)
     shown = len(formulas) if folder is None else min(MOST_NODES, len(formulas))
     console.print()
     for formula in formulas[:shown]:
-        console.print(Text(_on_one_line(formula, console.width)), soft_wrap=True)
+        console.print(Text(_wrapped(formula, console.width, SHORT)), soft_wrap=True)
     if shown < len(formulas):
         said = f"the first {shown} of {len(formulas):,}: choqolate explain {cut(folder)} shows all"
         console.print(Text(said, style="dim"), soft_wrap=True)
@@ -63,15 +63,6 @@ def show_certificate(console: Console, proof: Certificate) -> None:
     certified, same = (Proportion(int(mask.sum()), proof.rows) for mask in (proof.certified, proof.unchanged))
     said = f"{share_text(certified)} of {proof.rows:,} rows provably keep their class; {share_text(same)} keep it."
     console.print("", Text(said), soft_wrap=True, sep="\n")
-
-
-def _on_one_line(formula: Formula, width: int) -> str:
-    """As many of the terms as fit the width, at least one."""
-    for most in range(SHORT, 1, -1):
-        text = formula.text(most, show=cut)
-        if cell_len(text) <= width:
-            return text
-    return _wrapped(formula, width, most=1)
 
 
 def _wrapped(formula: Formula, width: int, most: int | None = None) -> str:

@@ -157,8 +157,9 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         sentences += _how_good(result)
     elif view.table is not None:
         sentences.append("The scores have no labels, so it could not be measured on them.")
-    if suspects is not None and suspects["helpful"]:
-        sentences += [_hope(outcome) for outcome in suspects["together"][:1]]
+    hopes = [one for one in suspects["together"] if one["compared"].worst_group[1].beyond_chance] if suspects else []
+    if suspects is not None and suspects["helpful"] and hopes:
+        sentences.append(_hope(hopes[0]))
     elif suspects is not None and suspects["failing"]:
         sentences += [card["question"] for card in suspects["failing"]["cards"][:1]]
     half = [_needed(values) for values in np.abs(model.concept_attributions_)]
@@ -219,6 +220,7 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
             ("Attribution Gini", [one.attribution_gini for one in columns]),
             ("interaction mass", [one.interaction_mass for one in columns]),
             ("Node Coherence", [one.node_coherence for one in columns]),
+            ("calibration error", [one.calibration_error for one in columns]),
         ],
         "chosen": columns[0].chosen,
     }
