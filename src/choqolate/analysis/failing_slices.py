@@ -1,4 +1,4 @@
-"""Suspects without groups: concepts that tell the images of a class on which a model fails from the others."""
+"""Suspects without groups: concepts that separate the images of a class on which a model fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SIBLINGS = 0.6  # mean correlation within classes of concepts that are one suspect
 MOST_CONCEPTS = 400  # that are ranked and looked at for siblings
-CONFIDENCE = 0.95  # that none of the gaps called beyond chance is chance
+CONFIDENCE = 0.95  # that no gap due to chance is called beyond chance
 
 
 class FailingSlice(NamedTuple):
@@ -36,8 +36,8 @@ class FailingSlice(NamedTuple):
         concept: the concept.
         present: whether the failing images have the concept; otherwise they lack it.
         failing: share of these images that are classified correctly.
-        others: the same of the other images of the class.
-        interval: 95 % interval of the gap between the two, corrected for the number of slices that were tried.
+        others: the same for the other images of the class.
+        interval: 95% interval of the gap between the two, corrected for the number of slices that were tried.
         association: correlation of the concept's scores with the class, on training rows.
         mistakes: indices of the failing images that are misclassified, among the rows that were used.
     """
@@ -74,12 +74,12 @@ class FailingSlice(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class MistakeSuspect:
-    """Concepts that rise and fall together, and the images on which the model fails because of them, it seems.
+    """Correlated concepts, and the images on which the model seems to fail because of them.
 
     Attributes:
-        concepts: their names, the one with the largest gap first.
-        slices: the failing images of each class, told apart by the concept that does it best; the largest gap first.
-        share: of the concepts in the model, both layers' Shapley values chained; all concepts sum to one.
+        concepts: their names, the one with the clearest gap first (highest lower end of the interval).
+        slices: the failing images of each class, split by the concept that separates them best; the clearest gap first.
+        share: of the concepts in the model, through the Shapley values of both layers; all concepts sum to one.
         spurious: whether all of them are marked as spurious.
     """
 
@@ -95,19 +95,19 @@ class MistakeSuspect:
     def question(self) -> str:
         """What the model does, and what a person has to answer."""
         worst = self.slices[0]
-        right = f"it is right on {worst.failing.hits:,} of these {worst.failing.rows:,}"
-        others = f"and on {worst.others.hits:,} of the other {worst.others.rows:,}"
+        right = f"it is correct on {worst.failing.hits:,} of {worst.failing.rows:,}"
+        others = f"but on {worst.others.hits:,} of the other {worst.others.rows:,} images of the class"
         return f"The model fails more often on {worst.images}: {right}, {others}. Should “{worst.concept}” matter?"
 
 
 @dataclass(frozen=True, repr=False)
 class FailingSlices:
-    """What sets the images apart on which a model fails, from labels alone.
+    """Concepts that separate the images on which a model fails, found from labels alone.
 
     Attributes:
-        suspects: concepts whose gap is beyond chance, the largest first.
+        suspects: concepts whose gap is beyond chance, ranked by the lower end of its interval.
         ranking: names of the concepts, the most suspect first, beyond chance or not.
-        strongest: the slice with the largest gap, beyond chance or not; ``None`` if none could be tried.
+        strongest: the slice with the clearest gap, beyond chance or not; ``None`` if no slice was tried or nothing is wrong.
         tried: number of slices that were tried.
         rows: the rows that were used.
         chosen: which rows these are, in words.
@@ -132,34 +132,34 @@ class FailingSlices:
         """Say in one sentence what was found, or why nothing was."""
         if not self.tried:
             needed = f"at least {TOO_FEW} images of a class with a concept and {TOO_FEW} without it"
-            return f"Too few images to tell: {needed} are needed."
-        tried = f"{counted(self.tried, 'slice')} of {counted(len(self.rows), 'image')} tried"
+            return f"Too few images: {needed} are needed."
+        tried = f"{counted(self.tried, 'slice')} tried on {counted(len(self.rows), 'image')}"
         if self.suspects:
             return f"{counted(len(self.suspects), 'suspect')} beyond chance ({tried})."
         if self.strongest is None:
             return f"No image is misclassified ({tried})."
-        gap = f"the largest gap, {100 * self.strongest.gap:.1f} points on {self.strongest.images}, may be chance"
-        return f"No concept sets the failing images apart: {gap} ({tried})."
+        gap = f"the clearest gap, {100 * self.strongest.gap:.1f} points on {self.strongest.images}"
+        return f"No concept explains the mistakes: {gap}, may be due to chance ({tried})."
 
 
 def find_failing_slices(model: ChoqolateClassifier, table: ConceptScores) -> FailingSlices:
-    r"""Find concepts that tell the images of a class on which a model fails from the others, from labels alone.
+    r"""Find concepts that separate the images of a class on which a model fails from its other images.
 
-    For every class r and concept j, training rows give the mean score of the class, :math:`\mu`, and the mean over the
-    other classes, :math:`\mu'`. Images of the class whose score lies on the far side of the middle,
-    :math:`(\mu + \mu') / 2`, look like the other classes as far as the concept goes: waterbirds without water,
-    landbirds with water. If the model is right on fewer of them than on the other images of the class, it relies on
-    the concept. Whether it should is not in the data: a person has to say.
+    Only labels are needed. For every class r and concept j, training rows give the mean score of the class,
+    :math:`\mu`, and the mean over the other classes, :math:`\mu'`. Images of the class whose score lies on the far side
+    of the midpoint, :math:`(\mu + \mu') / 2`, look like the other classes with respect to the concept: waterbirds
+    without water, landbirds with water. If the model is correct on fewer of them than on the other images of the class,
+    it relies on the concept or on something correlated with it. The data cannot say whether it should; a person must.
 
-    Both sides of a slice need ten images. The intervals are Newcombe's, at a confidence that is corrected for the
-    number of slices tried (Bonferroni): with a probability of 95 %, none of the gaps called beyond chance is chance.
-    Suspects are ranked by the lower end of the interval. Concepts whose scores have a mean correlation of at least 0.6
-    within the classes are one suspect.
+    Both sides of a slice need ten images. Intervals are Newcombe's, Bonferroni-corrected for the number of slices
+    tried: the probability of reporting even one gap that is due to chance is at most about 5%. Suspects are ranked by
+    the lower end of the interval. Concepts whose scores have a mean correlation of at least 0.6 within the classes
+    form one suspect.
 
     Args:
         model: a fitted classifier.
-        table: scores with labels. Groups are not used. The validation rows count if each class has twenty of them,
-            else the held-out rows.
+        table: scores with labels. Groups are not used. Validation rows are used if each class has at least
+            twenty, otherwise the held-out rows.
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 2000)
@@ -221,14 +221,14 @@ class _SliceCounts:
         return (means + others) / 2, means > others
 
     def is_off(self, r: int, concepts: int | slice = slice(None)) -> np.ndarray:
-        """Which images of a class ``(n_r, M)`` look like the other classes, as far as each concept goes."""
+        """Which images of a class ``(n_r, M)`` look like the other classes with respect to each concept."""
         off: np.ndarray = (self._scores[self._truth == r, concepts] > self.middle[r, concepts]) != self.above[
             r, concepts
         ]
         return off
 
     def slice_of(self, r: int, j: int) -> FailingSlice:
-        """What was counted of one class and one concept."""
+        """The slice of one class and one concept."""
         own = np.flatnonzero(self._truth == r)
         failing = own[self.is_off(r, j) & ~self._right[own]]
         return FailingSlice(
@@ -243,7 +243,7 @@ class _SliceCounts:
         )
 
     def siblings(self, suspected: np.ndarray) -> Iterator[list[int]]:
-        """Suspected concepts ``(K,)`` that rise and fall together within classes, in the order of the first ones."""
+        """Suspected concepts ``(K,)`` that are correlated within classes, in the order of the first ones."""
         if len(suspected) < 2:
             yield from ([int(j)] for j in suspected)
             return
@@ -256,7 +256,7 @@ class _SliceCounts:
             yield suspected[labels == label].tolist()
 
     def suspect(self, members: Sequence[int]) -> MistakeSuspect:
-        """One suspect of concepts by index, the one with the largest gap first."""
+        """One suspect of concepts by index, the one with the clearest gap first."""
         found = [(r, members[int(self.low[r, members].argmax())]) for r in range(len(self.labels))]
         slices = [self.slice_of(r, j) for r, j in found if self.low[r, j] > 0]
         names = tuple(self.names[j] for j in members)
@@ -268,7 +268,7 @@ class _SliceCounts:
         )
 
     def strongest(self) -> FailingSlice | None:
-        """The slice with the largest gap for sure, if there are mistakes."""
+        """The slice whose gap has the highest lower end, if there are mistakes."""
         if not self.tried or self._right.all():
             return None
         r, j = np.unravel_index(int(self.low.argmax()), self.low.shape)

@@ -16,7 +16,7 @@ MOST_CHANGES = 3  # concepts of a node that have more or less weight
 
 
 def show_difference(console: Console, found: ModelDifference, names: tuple[str, str]) -> None:
-    """Nodes that are the same and nodes that differ; with a table, who is right where they disagree."""
+    """Show which nodes are the same and which differ and, with a table, which model is correct where they disagree."""
     first, second = (cut(name) for name in names)
     console.print(Text.assemble(("CHOQOLATE", "bold"), f" {first} and {second}, side by side"), soft_wrap=True)
     if found.disagreements is not None:
@@ -29,7 +29,7 @@ def show_difference(console: Console, found: ModelDifference, names: tuple[str, 
 
 
 def _show_rows(console: Console, rows: Disagreements, first: str, second: str) -> None:
-    console.print(Text(f"the same class on {share_text(rows.agreement)} of {len(rows.rows):,} images ({rows.chosen})"))
+    console.print(Text(f"same prediction ({rows.chosen}, {len(rows.rows):,} images): {share_text(rows.agreement)}"))
     if rows.right is not None and rows.change is not None:
         for name, share in zip((first, second), rows.right, strict=True):
             console.print(Text(f"accuracy of {name}: {share_text(share)}"))
@@ -42,7 +42,7 @@ def _show_rows(console: Console, rows: Disagreements, first: str, second: str) -
     console.print("", table)
     if rows.rows.paths is not None:
         console.print(Text("\nthe clearest disagreements", style="dim"))
-        table = plain_table("image", first, second, "it is", left=4)
+        table = plain_table("image", first, second, "label", left=4)
         for row in rows.where[:MOST_IMAGES]:
             truth = "" if rows.rows.labels is None else str(rows.rows.labels[row])
             path = _end(str(rows.rows.paths[row]), max(20, console.width - 60))
@@ -58,7 +58,7 @@ def _end(path: str, width: int) -> str:
 
 def _show_nodes(console: Console, found: ModelDifference, first: str, second: str) -> None:
     table = plain_table(first, second, "cosine", left=2)
-    table.add_column(Text(f"more (+) and less (−) in {second}"))
+    table.add_column(Text(f"gained (+) and lost (−) weight in {second}"))
     ordered = sorted(found.matches, key=lambda match: match.similarity)
     for match in ordered[:MOST_NODES]:
         names = [_node(model, node) for model, node in ((found.first, match.first), (found.second, match.second))]

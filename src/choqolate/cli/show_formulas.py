@@ -29,7 +29,7 @@ def show_formulas(console: Console, model: ChoqolateClassifier, folder: Path | N
     for formula in formulas[:shown]:
         console.print(Text(_wrapped(formula, console.width, SHORT)), soft_wrap=True)
     if shown < len(formulas):
-        said = f"the first {shown} of {len(formulas):,}: choqolate explain {cut(folder)} shows all"
+        said = f"{shown} of {len(formulas):,} shown; choqolate explain {cut(folder)} shows all"
         console.print(Text(said, style="dim"), soft_wrap=True)
 
 
@@ -39,7 +39,7 @@ def show_simplification(console: Console, model: ChoqolateClassifier, found: Sim
         console.print(Text(_wrapped(formula, console.width)), soft_wrap=True)
     n_nodes = len(found.terms)
     if n_nodes > MOST_NODES:
-        said = f"the first {MOST_NODES} of {n_nodes:,}; print(model.formulas()) in Python shows all"
+        said = f"{MOST_NODES} of {n_nodes:,} shown; print(model.formulas()) in Python shows all"
         console.print(Text(said, style="dim"))
     one_layer = model.one_layer_
     table = plain_table("class" if one_layer else "node", "terms before", "after", "weight dropped")
@@ -50,18 +50,19 @@ def show_simplification(console: Console, model: ChoqolateClassifier, found: Sim
         table.add_row(Text(cut(head)), f"{before:,}", f"{after:,}", f"{dropped:.2%}")
     console.print("", table)
     if len(shown) < n_nodes:
-        console.print(Text(f"those of {n_nodes:,} that dropped most", style="dim"))
+        console.print(Text(f"{len(shown)} of {n_nodes:,} shown, those that dropped the most weight first", style="dim"))
     if found.class_mass_dropped.any():
-        terms = f"{found.class_terms_before.max():,} to {found.class_terms.max():,} terms at most"
-        said = f"second layer: from {terms}, up to {found.class_mass_dropped.max():.2%} of the weight dropped"
+        terms = f"at most {found.class_terms.max():,} terms (before: {found.class_terms_before.max():,})"
+        said = f"second layer: {terms}, up to {found.class_mass_dropped.max():.2%} of the weight dropped"
         console.print(Text(said), soft_wrap=True)
     console.print(Text(f"No class score moves by more than {found.bound.max():.4f} on any image."), soft_wrap=True)
 
 
 def show_certificate(console: Console, proof: Certificate) -> None:
-    """For how many rows it is proved, and measured, that the class stays."""
+    """How many rows provably keep their predicted class, and how many actually do."""
     certified, same = (Proportion(int(mask.sum()), proof.rows) for mask in (proof.certified, proof.unchanged))
-    said = f"{share_text(certified)} of {proof.rows:,} rows provably keep their class; {share_text(same)} keep it."
+    said = f"{certified.hits:,} of {proof.rows:,} rows provably keep their predicted class ({share_text(certified)}). "
+    said += f"In fact, {same.hits:,} keep it ({share_text(same)})."
     console.print("", Text(said), soft_wrap=True, sep="\n")
 
 

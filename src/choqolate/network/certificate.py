@@ -22,15 +22,15 @@ _ROUNDING = 1e-12  # a lead must exceed this
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Certificate:
-    r"""Which rows keep their predicted class, by proof, and what happened to them.
+    r"""Rows that provably keep their predicted class after a simplification, and rows that actually keep it.
 
-    A row is certified if no network whose nodes and classes dropped as much weight could have predicted another class.
-    From the value :math:`h'` of a simplified node, which dropped the weight e, the value before lies between
-    :math:`(1 - e) h' + e \min_j u_j` and :math:`(1 - e) h' + e \max_j u_j`, with u the inputs of the row. The lead of
-    the predicted class over another one is a sum of terms of node values, each of which grows with them; it is
-    evaluated with every term that adds to it at the lower ends and every term that takes from it at the upper ends. If
-    it is above zero for all other classes, the class cannot have changed. This certifies all rows whose margin exceeds
-    the sum of the bounds of the two classes, and more.
+    A row is certified if no terms of the dropped weight could have led to another class before the simplification.
+    Let :math:`h'` be the value of a simplified node that dropped the weight e, and u the inputs of the row. The value
+    before was between :math:`(1 - e) h' + e \min_j u_j` and :math:`(1 - e) h' + e \max_j u_j`. The lead of the
+    predicted class over another one is a signed sum of terms, each of which increases with the node values. Its least
+    value takes positive terms at the lower ends and negative terms at the upper ends. If it is above zero for all other
+    classes, the class cannot have changed. This certifies every row whose margin exceeds the sum of the bounds of the
+    two classes, and more.
 
     Attributes:
         bound: no class score moves by more than this ``(C,)``, for any image.
@@ -64,9 +64,9 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"{self.share:.1%} of {self.rows:,} rows provably keep their class; {self.agreement:.1%} kept it. No class "
-            f"score moves by more than {self.bound.max():.4f} on any image; on these rows no node moved by more than "
-            f"{self.node_change:.4f}."
+            f"{self.share:.1%} of {self.rows:,} rows provably keep their predicted class; {self.agreement:.1%} kept it "
+            f"in fact. No class score moves by more than {self.bound.max():.4f} on any image. On these rows, no node "
+            f"moved by more than {self.node_change:.4f}."
         )
 
 

@@ -1,4 +1,4 @@
-r"""Simplification: nodes keep their heaviest terms, and what that can change at most.
+r"""Simplification: nodes keep their heaviest terms, with a bound on how much that can change.
 
 Let a node :math:`h` keep the terms of weight :math:`1 - e` and drop the others. With :math:`h'` the kept terms,
 rescaled, and :math:`d` the weighted mean of the dropped ones,
@@ -7,7 +7,7 @@ rescaled, and :math:`d` the weighted mean of the dropped ones,
 
 because every term is an input, or the minimum or maximum of two. So :math:`|h - h'| \le e` for inputs in [0, 1].
 
-A term of the second layer, an input or the minimum or maximum of two, moves by no more than the inputs of it that move
+A term of the second layer, an input or the minimum or maximum of two, moves by no more than the input that moves
 most. So if no node n moves by more than :math:`e_n`, the score of a class moves by no more than
 
 .. math:: \sum_j a_j e_j + \sum_{j<l} (b_{jl} + c_{jl}) \max(e_j, e_l) \le \max_n e_n,

@@ -40,7 +40,7 @@ def write_difference(
     difference: ModelDifference | None = None,
     verbose: bool = False,
 ) -> Path:
-    """Write a page that shows two models side by side; it needs nothing but itself.
+    """Write a self-contained HTML page that shows two models side by side.
 
     Args:
         first, second: fitted classifiers with the same classes.
@@ -84,9 +84,9 @@ def _summary(found: ModelDifference, names: tuple[str, str]) -> list[str]:
     what = "classes" if found.first.one_layer_ else "nodes"
     sentences = [f"{same} of {len(found.matches)} {what} are the same in both (cosine of at least 0.8)."]
     if (rows := found.disagreements) is not None:
-        sentences.append(f"They predict the same class on {share_text(rows.agreement)} of {len(rows.rows):,} images.")
+        sentences.append(f"Same prediction ({len(rows.rows):,} images): {share_text(rows.agreement)}.")
         if rows.change is not None:
-            sentences.append(f"From {names[0]} to {names[1]}, accuracy changes by {judged_text(rows.change)}.")
+            sentences.append(f"Accuracy from {names[0]} to {names[1]}: {judged_text(rows.change)}.")
     return sentences
 
 

@@ -172,14 +172,14 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
 
 def _how_good(result: Evaluation) -> list[str]:
     """How often it is right, the worst group, and what cannot be told."""
-    right = f"It is right on {share_text(result.overall)} of {counted(result.rows, 'image')} ({result.chosen})"
+    right = f"Accuracy ({result.chosen}, {counted(result.rows, 'image')}): {share_text(result.overall)}"
     if result.majority is not None:
-        right += f"; always saying “{result.majority_class}” would be right on {share(result.majority.value)}"
+        right += f"; always predicting “{result.majority_class}” would reach {share(result.majority.value)}"
     sentences = [f"{right}."]
     if (worst := result.worst_measurable_group) is not None:
-        sentences.append(f"Of its worst group, “{worst[0]}”, it is right on {share_text(worst[1])}.")
+        sentences.append(f"Accuracy of the worst group, “{worst[0]}”: {share_text(worst[1])}.")
     if result.small_groups:
-        sentences.append(f"Groups with too few images to tell: {small_groups_text(result.small_groups)}.")
+        sentences.append(f"Groups with too few images to measure: {small_groups_text(result.small_groups)}.")
     return sentences
 
 
@@ -187,7 +187,7 @@ def _hope(outcome: dict[str, Any]) -> str:
     """What the first proposal of a removal would do."""
     concepts, (name, change) = outcome["concepts"], outcome["compared"].worst_group
     without_them = f"Without {counted(len(concepts), 'suspected concept')} ({_first(concepts, 4)})"
-    return f"{without_them} its worst group, “{name}”, would change by {judged_text(change)}."
+    return f"{without_them}, accuracy of the worst group, “{name}”: {judged_text(change)}."
 
 
 def _first(names: Sequence[str], most: int) -> str:
