@@ -96,23 +96,23 @@ def gap_note(training: Evaluation, held_out: Evaluation) -> str | None:
         training: of the rows that the model was trained on.
         held_out: of other rows.
     Returns:
-        What it may be and what to do about it; ``None`` below five points, or if the 95 % interval includes zero.
+        What it may be and what to do about it; ``None`` below five points, or if the 95% interval includes zero.
     """
     gap = training.accuracy - held_out.accuracy
     low, high = difference_interval(training.overall, held_out.overall)
     if gap <= FAR or low <= 0 or held_out.overall.too_few:
         return None
-    shares = f"{share_text(training.overall)} on the training images, {share_text(held_out.overall)} on held-out ones"
-    said = f"accuracy is {shares}, {decimal(100 * gap, 1)} points lower ({percent_range((low, high))})"
+    shares = f"{share_text(training.overall)} on training images and {share_text(held_out.overall)} on held-out images"
+    said = f"accuracy is {shares}, a gap of {decimal(100 * gap, 1)} points ({percent_range((low, high))})"
     alike = _with_groups_of(training, held_out)
     if alike is not None and training.accuracy - alike <= FAR:
         return (
-            f"{said}. The held-out images have other groups: with groups as frequent as in training it would be "
-            f"{decimal(100 * alike, 1)} % on them, so the model fails on groups that are rare in training"
+            f"{said}. The groups are distributed differently: weighted as in training, held-out accuracy would be "
+            f"{decimal(100 * alike, 1)}%, so the model fails on groups that are rare in training"
         )
     return (
-        f"{said}. Either the model memorized its training images (more images, fewer concepts, a higher temperature or "
-        "sparsity help), or the held-out images differ from them"
+        f"{said}. Either the model memorized its training images (more images, fewer concepts, or a higher temperature "
+        "or sparsity may help), or the held-out images differ from them"
     )
 
 
@@ -131,8 +131,8 @@ def _check_same_rows(before: Evaluation, after: Evaluation) -> tuple[np.ndarray,
     same = same and _same(before.row_labels, after.row_labels) and _same(before.row_groups, after.row_groups)
     if not same:
         raise ChoqolateError(
-            f"Expected evaluations of the same rows, but got {before.rows:,} ({before.chosen}) and {after.rows:,} "
-            f"({after.chosen}) with other labels or groups. Evaluate both models on the same table."
+            f"Expected evaluations of the same rows, but the rows, labels or groups differ: {before.rows:,} rows "
+            f"({before.chosen}) and {after.rows:,} rows ({after.chosen}). Evaluate both models on the same table."
         )
     return before.hits, after.hits
 

@@ -45,7 +45,7 @@ class ConceptDrift(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the difference is significant at 5 %, over all concepts."""
+        """Whether the difference is significant at 5%, over all concepts."""
         return self.p_value < LEVEL
 
 
@@ -55,7 +55,7 @@ class ClassDrift(NamedTuple):
     Attributes:
         name: of the class.
         first, second: share of the rows that it is predicted for.
-        interval: 95 % interval of the second share minus the first, corrected for the number of classes.
+        interval: 95% interval of the second share minus the first, corrected for the number of classes.
         accuracy_first, accuracy_second: share of its labelled rows that are right; of no rows without labels.
     """
 

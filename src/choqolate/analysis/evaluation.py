@@ -55,7 +55,7 @@ class Evaluation:
         majority_class: the most frequent class in training; of these rows if the model does not tell.
         hits: which rows are classified correctly ``(n,)``; with ``row_labels`` and ``row_groups``, the class and the
             group of each row, the basis of :func:`choqolate.analysis.comparison.compare_evaluations`.
-        concepts_per_class: number of concepts that carry 95 % of a class through both layers, mean over the classes;
+        concepts_per_class: number of concepts that carry 95% of a class through both layers, mean over the classes;
             NaN where the model does not tell.
         interaction_mass: weight on pairs of concepts, mean over the nodes: Gini does not show it. NaN for baselines.
         calibration_error: expected calibration error of the probabilities; NaN where the model has none.
@@ -151,7 +151,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them: what is not defined is ``None``.
 
-        Beyond the attributes, ``accuracy_interval``, ``class_intervals`` and ``group_intervals`` are 95 % intervals,
+        Beyond the attributes, ``accuracy_interval``, ``class_intervals`` and ``group_intervals`` are 95% intervals,
         ``majority`` is the baseline (``class``, ``accuracy``, ``interval``), ``worst_measurable_group`` the worst among
         the groups with enough rows (``group``, ``accuracy``, ``interval``), and ``small_groups`` has the others.
         """

@@ -107,7 +107,8 @@ class FailingSlices:
     Attributes:
         suspects: concepts whose gap is beyond chance, ranked by the lower end of its interval.
         ranking: names of the concepts, the most suspect first, beyond chance or not.
-        strongest: the slice with the clearest gap, beyond chance or not; ``None`` if no slice was tried or nothing is wrong.
+        strongest: the slice with the clearest gap, beyond chance or not; ``None`` if no slice was tried or no image is
+            misclassified.
         tried: number of slices that were tried.
         rows: the rows that were used.
         chosen: which rows these are, in words.

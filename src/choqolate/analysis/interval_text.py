@@ -1,4 +1,4 @@
-"""Shares and changes in words, each with its 95 % interval; too few to tell is said instead of a number."""
+"""Shares and changes in words, each with its 95% interval; too few to tell is said instead of a number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def too_few_text(rows: int) -> str:
 
 
 def percent_range(ends: tuple[float, float], digits: int = 1) -> str:
-    """An interval in per cent.
+    """Format an interval in percent.
 
     >>> percent_range((0.8412, 0.8976))
     '84.1 to 89.8'
@@ -37,14 +37,14 @@ def point_range(ends: tuple[float, float], digits: int = 1) -> str:
 
 
 def share_text(share: Proportion) -> str:
-    """A share in per cent with its interval.
+    """Format a share in percent with its interval.
 
     >>> share_text(Proportion(360, 480)), share_text(Proportion(3, 4))
-    ('75.0 % (70.9 to 78.7)', 'too few to tell (4 images)')
+    ('75.0% (70.9 to 78.7)', 'too few to tell (4 images)')
     """
     if share.too_few:
         return too_few_text(share.rows)
-    return f"{decimal(100 * share.value, 1)} % ({percent_range(share.interval)})"
+    return f"{decimal(100 * share.value, 1)}% ({percent_range(share.interval)})"
 
 
 def change_text(change: PairedChange) -> str:
@@ -71,18 +71,18 @@ def verdict_text(change: PairedChange) -> str:
     """Whether a change is more than chance, by the exact McNemar test.
 
     >>> verdict_text(PairedChange(gained=6, lost=2, rows=48)), verdict_text(PairedChange(60, 20, 480))
-    ('may be chance (p = 0.29)', 'beyond chance (p < 0.001)')
+    ('may be due to chance (p = 0.29)', 'beyond chance (p < 0.001)')
     """
     p = p_text(change.p_value)
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
-    return f"{'beyond' if change.beyond_chance else 'may be'} chance ({p})"
+    return f"{'beyond chance' if change.beyond_chance else 'may be due to chance'} ({p})"
 
 
 def judged_text(change: PairedChange) -> str:
     """A change, on how many images, and whether it is more than chance.
 
     >>> judged_text(PairedChange(gained=6, lost=2, rows=48))
-    '+8.3 points (−4.2 to +20.2) on 48 images: may be chance (p = 0.29)'
+    '+8.3 points (−4.2 to +20.2) on 48 images: may be due to chance (p = 0.29)'
     >>> judged_text(PairedChange(0, 0, 48)), judged_text(PairedChange(3, 0, 4))
     ('no change on 48 images', 'too few to tell (4 images)')
     """

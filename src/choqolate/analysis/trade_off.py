@@ -48,7 +48,7 @@ class RivalPoint:
         l2: strength of the l2 penalty of a refitted one; else ``None``.
         accuracy: as in :class:`~choqolate.estimators.search_record.Trial`.
         gini: Attribution Gini of the absolute weights, mean over the classes that have weights; ``None`` if none has.
-        concepts_per_class: concepts that carry 95 % of the absolute weights of a class, mean over the classes.
+        concepts_per_class: concepts that carry 95% of the absolute weights of a class, mean over the classes.
         nonzeros_per_class: weights other than zero, mean over the classes.
     """
 

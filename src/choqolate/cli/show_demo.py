@@ -133,7 +133,7 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _reason(choice: Choice) -> str:
-    tried = ", ".join(f"{value:g}: {100 * accuracy:.1f} %" for value, accuracy in choice.accuracy.items())
+    tried = ", ".join(f"{value:g}: {100 * accuracy:.1f}%" for value, accuracy in choice.accuracy.items())
     return f"{choice.name} {choice.value:g}, {choice.rule} in validation accuracy ({tried})"
 
 
@@ -165,7 +165,7 @@ def show_breast_cancer(console: Console, demo: BreastCancerDemo) -> None:
         table.add_row(f"after, {mode}", *map(number, accuracies))
     console.print(table)
     low, high = demo.before_share.interval
-    console.print(Text(f"on {demo.rows:,} rows; 95 % interval before: {low:.2f} – {high:.2f}", style="dim"))
+    console.print(Text(f"on {demo.rows:,} rows; 95% interval before: {low:.2f} – {high:.2f}", style="dim"))
     assert demo.edited.removal_ is not None
     lost = ", ".join(f"{share:.0%}" for share in demo.edited.removal_.mass_lost)
     console.print(Text(f"weight that the nodes lost: {lost}"))

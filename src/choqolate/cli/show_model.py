@@ -23,7 +23,7 @@ from choqolate.explain import ModelExplanation, explain_model, leading
 from choqolate.metrics import PairedChange, Proportion
 from choqolate.network.removal_report import Removal, factor_text
 
-INTERVAL, TOO_FEW = "95 % interval", "too few to tell"
+INTERVAL, TOO_FEW = "95% interval", "too few to tell"
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group

@@ -65,7 +65,7 @@ def show_drift(console: Console, found: Drift) -> None:
 
 
 def _show_classes(console: Console, found: Drift) -> None:
-    table = plain_table("class", "predicted in A", "in B", "difference (95 %)")
+    table = plain_table("class", "predicted in A", "in B", "difference (95%)")
     ordered = sorted(found.classes, key=lambda one: -abs(one.change))[:_MOST_CLASSES]
     for one in ordered:
         low, high = one.interval
@@ -76,7 +76,7 @@ def _show_classes(console: Console, found: Drift) -> None:
     more = "; those that changed most, --json lists all" if len(ordered) < len(found.classes) else ""
     console.print(Text(corrected + more, style="dim"))
     if all(share.rows for share in found.accuracy):
-        table = plain_table("accuracy", "in A (95 %)", "in B (95 %)")
+        table = plain_table("accuracy", "in A (95%)", "in B (95%)")
         table.add_row("all rows", *map(share_text, found.accuracy))
         for one in ordered:
             table.add_row(Text(cut(one.name, 24)), share_text(one.accuracy_first), share_text(one.accuracy_second))

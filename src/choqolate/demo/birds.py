@@ -284,7 +284,7 @@ def _trained_again(
 
 
 def _unmixed(runs: Sequence[ChoqolateClassifier], table: ConceptScores) -> tuple[int, int]:
-    """Nodes whose leading words, up to three with at least 5 % of the node, are all spurious or all not."""
+    """Nodes whose leading words, up to three with at least 5% of the node, are all spurious or all not."""
     spurious = np.isin(table.concepts, table.spurious)
     nodes = np.concatenate([run.concept_attributions_ for run in runs])
     leading = [[j for j in np.argsort(-node)[:3] if node[j] >= LEAST_SHARE] for node in nodes]

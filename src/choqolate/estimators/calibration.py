@@ -131,7 +131,7 @@ class Abstention:
                 f"{TOO_FEW} of the {self.kept.rows:,} calibration rows above it has it, so all rows abstain."
             )
         low, high = self.right.interval
-        right = f"{self.right.value:.1%} are right (95 % interval {low:.1%} to {high:.1%}, {self.right.rows:,} rows)"
+        right = f"{self.right.value:.1%} are right (95% interval {low:.1%} to {high:.1%}, {self.right.rows:,} rows)"
         said = f"To be right {self.wanted:.1%} of the time, the model "
         if self.threshold:
             said += f"abstains below a probability of {self.threshold:.3f}. This keeps {self.kept.value:.1%} of the "
@@ -156,7 +156,7 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
     """
     check_number("abstain", accuracy, minimum=0, strict=True)
     if accuracy > 1:
-        raise ChoqolateError(f"Expected abstain to be an accuracy of at most 1, got {accuracy!r}. Write 0.95 for 95 %.")
+        raise ChoqolateError(f"Expected abstain to be an accuracy of at most 1, got {accuracy!r}. Write 0.95 for 95%.")
     confidences, hits = calibration.confidences, np.cumsum(calibration.right)
     counts = np.arange(1, len(confidences) + 1)
     last = np.append(confidences[1:] < confidences[:-1], True)  # of the rows with the same confidence

@@ -51,7 +51,7 @@ class ChoqolateClassifier(EditableEstimator):
         rank: number of products, for ``"factored"``.
         bipolar: count the absence of a concept, 1 - z, as an input of its own, named "not <concept>". By default off,
             and part of the search if anything is ``"auto"``.
-        init: ``"random"``, or ``"clusters"``: each node starts with 80 % of its weight on one cluster of correlated
+        init: ``"random"``, or ``"clusters"``: each node starts with 80% of its weight on one cluster of correlated
             concepts, see :class:`~choqolate.network.cluster_start.ClusterStart`. By default random, with ``"auto"``
             clusters. Without nodes, the start is random.
         schedule: ``"constant"`` learning rate, or ``"cosine"``: it falls to zero. By default constant, with ``"auto"``

@@ -32,10 +32,7 @@ FLAGS = {
 }
 """Flags of a prediction, and what each means."""
 
-STALE = (
-    "The probabilities were calibrated for another state of the model, before edits were made or taken back. Calibrate "
-    "it again."
-)
+STALE = "The probabilities were calibrated before the latest edits or undos and may be off. Calibrate the model again."
 USED_SHARE = 0.95  # of a class, that the concepts carry which it is said to use
 _BLOCK_VALUES = 1 << 22  # attributions held at a time
 
@@ -53,8 +50,8 @@ def predict_table(
         warnings.warn(STALE, ChoqolateWarning, stacklevel=3)
     if model.reference_ is None:
         message = (
-            "The model does not know its training range well enough for flags, because it was trained on few rows or "
-            "by an earlier version. Train it again to have them."
+            "Flags are not available because the model was trained on fewer than 20 rows or saved by an earlier "
+            "version. Train it again on at least 20 rows to get them."
         )
         warnings.warn(message, ChoqolateWarning, stacklevel=3)
     X = X if isinstance(X, ConceptScores) or hasattr(X, "iloc") else np.atleast_1d(X)
@@ -75,7 +72,7 @@ def predict_table(
 
 
 def used_concepts(model: ChoquetEstimator) -> np.ndarray:
-    """Mask ``(M,)`` of the concepts that carry 95 % of at least one class."""
+    """Mask ``(M,)`` of the concepts that carry 95% of at least one class."""
     shares = metrics.per_concept(model.class_attributions_ @ model.node_attributions_, len(model.concepts_))
     counts = metrics.concept_count(shares, USED_SHARE)
     used = np.zeros(shares.shape[1], dtype=bool)
@@ -186,7 +183,7 @@ def _flags(
         for row in np.flatnonzero(found.outside):
             side = "above" if found.excess[row] > 0 else "below"
             name = model.concepts_[found.concept[row]]
-            why[row].append(f"{name!r} is {abs(found.excess[row]):.0%} of its training range {side} it")
+            why[row].append(f"{name!r} is {side} its training range by {abs(found.excess[row]):.0%} of the range")
     if rule is not None:
         for row in np.flatnonzero(below):
             limit = f"{rule.threshold:.3f}" if rule.reached else "any threshold"

@@ -31,7 +31,7 @@ class Trial:
         accuracy: on the validation rows; the mean over groups where groups are known.
         gini: Attribution Gini, per concept, mean over the nodes.
         coherence: Node Coherence, per concept, mean over the nodes; ``None`` if not defined.
-        concepts_per_class: concepts that carry 95 % of a class, mean over the classes.
+        concepts_per_class: concepts that carry 95% of a class, mean over the classes.
         n_parameters: number of trained parameters.
     """
 

@@ -39,8 +39,8 @@ class TrainingReference:
         directions: orthonormal rows ``(K, M)``, float32.
         spreads: standard deviation along each of them ``(K,)``.
         rest_spread: standard deviation per concept outside of them; 0 if nothing is.
-        limit: distance that 99 % of the rows left out do not exceed.
-        margin: how far outside the range of the others, in units of this range, the scores of 99 % of the rows left out
+        limit: distance that 99% of the rows left out do not exceed.
+        margin: how far outside the range of the others, in units of this range, the scores of 99% of the rows left out
             are at most.
         rows: number of rows that it was fitted on.
     """

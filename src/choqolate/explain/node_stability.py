@@ -57,7 +57,7 @@ class NodeStability:
 
     @property
     def stable(self) -> np.ndarray:
-        """Whether each node of each run recurs in at least 80 % of the other runs ``(R, N)``."""
+        """Whether each node of each run recurs in at least 80% of the other runs ``(R, N)``."""
         return self.recurrence >= STABLE - 1e-9  # shares are rounded
 
     @property
@@ -67,7 +67,7 @@ class NodeStability:
 
     @property
     def share(self) -> float:
-        """Share of all nodes that recur in at least 80 % of the other runs."""
+        """Share of all nodes that recur in at least 80% of the other runs."""
         return float(self.stable.mean())
 
     def of_run(self, run: int) -> NodeStability:

@@ -43,7 +43,7 @@ class Redundancy:
         concepts: names of the M concepts.
         n_rows: number of rows that it was measured on.
         mean: mean correlation of the pairs; NaN if there is no pair.
-        quantiles: the 5, 25, 50, 75 and 95 % quantiles of the same, by per cent.
+        quantiles: the 5, 25, 50, 75 and 95% quantiles of the same, by per cent.
         groups: groups of two or more mutually correlated concepts, the strongest first.
         group_at: mean correlation from which concepts and groups were joined.
         constant: concepts with one score for all rows.

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of the rows predicted with 80 %, are 80 % right?"""
+"""Whether probabilities mean what they say: of the rows predicted with 80%, are 80% right?"""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats
 
-TOO_FEW = 10  # rows: of fewer, a share says next to nothing (9 of 9 may be 70 %)
+TOO_FEW = 10  # rows: of fewer, a share says next to nothing (9 of 9 may be 70%)
 
 
 class Proportion(NamedTuple):
-    """A share of rows, such as those that are classified correctly, with its 95 % Wilson interval.
+    """A share of rows, such as those that are classified correctly, with its 95% Wilson interval.
 
     Attributes:
         hits: rows that count.
@@ -40,7 +40,7 @@ class Proportion(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its 95 % interval, see :func:`wilson_interval`."""
+        """Its 95% interval, see :func:`wilson_interval`."""
         return wilson_interval(self.hits, self.rows)
 
     @property
@@ -73,7 +73,7 @@ class PairedChange(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        r"""95 % interval of the change, an adjusted Wald interval for paired shares (Bonett and Price, 2012).
+        r"""95% interval of the change, an adjusted Wald interval for paired shares (Bonett and Price, 2012).
 
         With :math:`p = (\mathrm{gained} + 1) / (n + 2)` and :math:`q = (\mathrm{lost} + 1) / (n + 2)`,
 
@@ -95,7 +95,7 @@ class PairedChange(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the change is significant at 5 %."""
+        """Whether the change is significant at 5%."""
         return self.p_value < 0.05
 
     @property
@@ -107,7 +107,7 @@ class PairedChange(NamedTuple):
 def wilson_interval(hits: float, rows: float, confidence: float = 0.95) -> tuple[float, float]:
     r"""Interval of a share (Wilson, 1927), good for few rows and for shares near 0 or 1 too.
 
-    With :math:`p = \mathrm{hits} / n` and z the quantile of the normal distribution, 1.96 for 95 %,
+    With :math:`p = \mathrm{hits} / n` and z the quantile of the normal distribution, 1.96 for 95%,
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p(1-p)/n + z^2/4n^2}}{1 + z^2/n}
 
@@ -178,7 +178,7 @@ def _quantile(confidence: float) -> float:
 
 
 def mean_interval(shares: Iterable[Proportion]) -> tuple[float, float]:
-    r"""95 % interval of the mean of shares of different rows, such as the accuracies of the classes.
+    r"""95% interval of the mean of shares of different rows, such as the accuracies of the classes.
 
     Newcombe's way, for a mean in place of a difference: with shares :math:`p_k` and their Wilson intervals
     :math:`(l_k, h_k)`, k = 1 .. K, the interval reaches down by

@@ -151,7 +151,7 @@ def concept_correlation(scores: ArrayLike) -> Floats:
     """Pearson correlation between concepts, shape (M, M); NaN in row and column of a constant concept.
 
     Args:
-        scores: Concept scores, shape (n, M), one row an image, n >= 2.
+        scores: Concept scores, shape (n, M), one row per image, n >= 2.
     Raises:
         ChoqolateError: If ``scores`` is not a matrix of at least two rows, or not finite.
 
@@ -171,7 +171,7 @@ def mean_over_nodes(values: ArrayLike) -> NodeMean:
     """Mean of a per-node metric over the nodes where it is defined (NaN if nowhere), and how many nodes it leaves out.
 
     Args:
-        values: One value a node, shape (N,); NaN where the metric is not defined.
+        values: One value per node, shape (N,); NaN where the metric is not defined.
     Raises:
         ChoqolateError: If ``values`` is empty, not one-dimensional, or holds infinity.
 

@@ -171,7 +171,7 @@ class Simplify(Edit):
     >>> print(Simplify(max_terms=10))
     simplified to 10 terms per node
     >>> print(Simplify(mass=0.99, classes=True))
-    simplified to 99 % of the weight per node and class
+    simplified to 99% of the weight per node and class
     """
 
     kind: ClassVar[str] = "simplify"
@@ -198,7 +198,7 @@ class Simplify(Edit):
     def __str__(self) -> str:
         where = "per node and class" if self.classes else "per node"
         if self.max_terms is None:
-            return f"simplified to {100 * (self.mass or 0):g} % of the weight {where}"
+            return f"simplified to {100 * (self.mass or 0):g}% of the weight {where}"
         return f"simplified to {counted(self.max_terms, 'term')} {where}"
 
 

@@ -89,7 +89,7 @@ def simplify(capacity: Capacity, edit: Simplify, what: str = "node") -> tuple[Sp
         held = float(terms.weight.sum()) if len(terms.weight) < n_terms else 1.0  # of all terms exactly one
         if edit.mass is not None and held < edit.mass - 1e-9:
             raise ChoqolateError(
-                f"Expected at most {MOST_TERMS:,} terms, but {what} {node} needs more to keep {100 * edit.mass:g} % of "
+                f"Expected at most {MOST_TERMS:,} terms, but {what} {node} needs more to keep {100 * edit.mass:g}% of "
                 "its weight. Use max_terms instead."
             )
         kept.append(terms._replace(weight=terms.weight / held))

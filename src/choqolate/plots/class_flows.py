@@ -53,7 +53,7 @@ def class_flow(
     >>> W, V = np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([[0.2, 0.8], [0.6, 0.4]])
     >>> birds = ModelExplanation(W, V, ("sea", "crest"), ("landbird", "waterbird"), ("sea", "crest"))
     >>> [text.get_text() for text in class_flow(birds).texts]
-    ['node 0: sea', 'node 1: crest', 'waterbird', 'landbird', '60 %', '40 %', '20 %', '80 %']
+    ['node 0: sea', 'node 1: crest', 'waterbird', 'landbird', '60%', '40%', '20%', '80%']
     """
     chosen = _choose_classes(explanation, most_classes, classes)
     values = explanation.class_attributions[chosen]  # (C, N)
@@ -98,8 +98,8 @@ def _notes(values: np.ndarray, hidden: int) -> list[str]:
 
 
 def _write_share(ax: Axes, ribbon: np.ndarray, share: float) -> None:
-    """Per cent of its class, at the end of a ribbon that is wide enough for it."""
-    size, text = font(_NOTE), f"{100 * share:.0f} %"
+    """Percent of its class, at the end of a ribbon that is wide enough for it."""
+    size, text = font(_NOTE), f"{100 * share:.0f}%"
     if ribbon[4, 1] - ribbon[3, 1] >= 1.3 * size and ribbon[3, 0] - ribbon[0, 0] >= 3 * drawn_width(text, size):
         ax.text(ribbon[3, 0] - 3, ribbon[3:5, 1].mean(), text, fontsize=size, ha="right", va="center_baseline")
 

@@ -31,7 +31,7 @@ _WIDE = 4.2  # inches from which there is room for numbers of rows
 def group_accuracy(results: Evaluation | Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
     """Draw the accuracy of one model or several, such as before and after an edit: over all rows, then by group.
 
-    Of two results the first has hollow bars. Thin lines are 95 % intervals; a group with fewer than ten rows has no
+    Of two results the first has hollow bars. Thin lines are 95% intervals; a group with fewer than ten rows has no
     bar, as it is too small to tell. Without groups the classes take their place. Of more than twenty, those with the
     lowest accuracy in the first result are shown.
 

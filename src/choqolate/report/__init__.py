@@ -39,21 +39,21 @@ def data_uri(content: bytes, kind: str) -> str:
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    r"""A share as per cent, with a no-break space before the sign.
+    """A share in percent.
 
     >>> share(0.8532), share(float("nan"))
-    ('85.3\xa0%', '–')
+    ('85.3%', '–')
     """
-    return NOTHING if value is None or math.isnan(value) else f"{decimal(100 * value, digits)}\N{NO-BREAK SPACE}%"
+    return NOTHING if value is None or math.isnan(value) else f"{decimal(100 * value, digits)}%"
 
 
 def unbroken(text: str) -> str:
-    r"""Text whose per cent signs and p-values stay on the line of their number.
+    r"""Keep the parts of a p-value on one line.
 
-    >>> unbroken("75.0 % (70.9 to 78.7): may be chance (p = 0.29)")
-    '75.0\xa0% (70.9 to 78.7): may be chance (p\xa0=\xa00.29)'
+    >>> unbroken("75.0% (70.9 to 78.7): may be due to chance (p = 0.29)")
+    '75.0% (70.9 to 78.7): may be due to chance (p\xa0=\xa00.29)'
     """
-    for part in (" %", "p = ", "p < "):
+    for part in ("p = ", "p < "):
         text = text.replace(part, part.replace(" ", "\N{NO-BREAK SPACE}"))
     return text
 

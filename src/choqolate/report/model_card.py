@@ -137,7 +137,7 @@ def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[st
     lines = [
         "## Numbers",
         "",
-        f"Measured{when} on {result.chosen}. In parentheses: 95 % intervals.",
+        f"Measured{when} on {result.chosen}. In parentheses: 95% intervals.",
         "",
         *_shares("", shares),
     ]

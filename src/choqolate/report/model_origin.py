@@ -38,7 +38,7 @@ _NOT_PART_OF_IT = ("device", "verbose", "track", "sparsity")  # they change wher
 
 _START = {
     "random": "random",
-    "clusters": "each node with 80 % of its weight on one cluster of correlated concepts",
+    "clusters": "each node with 80% of its weight on one cluster of correlated concepts",
 }
 _SCHEDULE = {"constant": "constant", "cosine": "falls to zero (cosine)"}
 

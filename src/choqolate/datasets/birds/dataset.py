@@ -42,7 +42,7 @@ def render_birds(
 ) -> Manifest:
     """Draw the data set into a folder: ``split/class/number.jpg``, and ``birds.csv`` with all that is known of each.
 
-    60 % of the images are for training, 10 % for validation, 30 % for testing. Place and class agree in a given share
+    60% of the images are for training, 10% for validation, 30% for testing. Place and class agree in a given share
     of those for training and validation, and in half of those for testing. The same arguments give the same images;
     another agreement gives the same birds before other places.
 
