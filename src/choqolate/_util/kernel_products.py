@@ -14,7 +14,7 @@ _BLOCK_ENTRIES = 4_000_000  # entries of an (n, n) matrix held at a time: 32 MB
 
 
 def linear_products(A: Floats, B: Floats) -> list[float]:
-    """tr(KL), tr(KK), tr(LL) of the linear kernels of centred A and B, by features or by rows, whichever are fewer."""
+    """tr(KL), tr(KK), tr(LL) of the linear kernels of centered A and B, by features or by rows, whichever are fewer."""
     if max(A.shape[1], B.shape[1]) < len(A):
         return [float(np.linalg.norm(x.T @ y)) ** 2 for x, y in ((A, B), (A, A), (B, B))]
     K, L = A @ A.T, B @ B.T

@@ -28,11 +28,11 @@ class ConceptDrift(NamedTuple):
 
     Attributes:
         concept: its name.
-        share: of the model: its part of the class attributions through both layers, mean over the classes.
+        share: mean over the classes of its attribution in the model, through both layers.
         shift: mean of the second table minus that of the first, in units of the training range.
-        statistic: of Kolmogorov and Smirnov: the largest difference of the two distributions, from 0 to 1.
-        p_value: how likely chance alone gives as much, corrected for the number of concepts (Holm).
-        outside_first, outside_second: share of the rows outside the training range.
+        statistic: two-sample Kolmogorov-Smirnov statistic, from 0 to 1.
+        p_value: of the statistic, corrected for the number of concepts (Holm).
+        outside_first, outside_second: share of rows outside the training range.
     """
 
     concept: str
@@ -54,9 +54,9 @@ class ClassDrift(NamedTuple):
 
     Attributes:
         name: of the class.
-        first, second: share of the rows that it is predicted for.
+        first, second: share of rows for which the class is predicted.
         interval: 95% interval of the second share minus the first, corrected for the number of classes.
-        accuracy_first, accuracy_second: share of its labelled rows that are right; of no rows without labels.
+        accuracy_first, accuracy_second: share of the rows labeled with it that are correct; no rows without labels.
     """
 
     name: str
@@ -73,7 +73,7 @@ class ClassDrift(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval of the difference leaves out 0."""
+        """Whether the interval of the difference excludes 0."""
         return not self.interval[0] <= 0 <= self.interval[1]
 
 
@@ -83,10 +83,10 @@ class Drift:
 
     Attributes:
         rows: number of rows of the first and of the second table.
-        concepts: all of them, those first whose difference weighs most: statistic times share of the model.
+        concepts: all concepts, sorted by statistic times share in the model, largest first.
         classes: all of them, in the model's order.
-        accuracy: of the first and of the second table, over rows that are labelled with a class of the model.
-        unlike: how many rows of each are unlike any training image; ``None`` if the model does not know.
+        accuracy: of the first and of the second table, over rows that are labeled with a class of the model.
+        unlike: share of rows in each table that are unlike any training image; ``None`` if the model has no limits.
     """
 
     rows: tuple[int, int]
@@ -105,7 +105,7 @@ class Drift:
 
     @property
     def drifted(self) -> tuple[ConceptDrift, ...]:
-        """Concepts whose scores differ beyond chance, those first that weigh most."""
+        """Concepts whose scores differ beyond chance, in the order of ``concepts``."""
         return tuple(concept for concept in self.concepts if concept.beyond_chance)
 
     @property
@@ -113,7 +113,7 @@ class Drift:
         """One sentence: what differs beyond chance, if anything."""
         if self.too_few:
             first, second = self.rows
-            return f"Too few rows to tell: {first:,} and {second:,}, at least {FEWEST_ROWS} are needed in each."
+            return f"Too few rows to tell: {first:,} and {second:,}. At least {FEWEST_ROWS} are needed in each table."
         found, classes = self.drifted, [one for one in self.classes if one.beyond_chance]
         said = []
         if found:
@@ -278,7 +278,7 @@ def ks_p_values(statistics: np.ndarray, n_first: int, n_second: int) -> np.ndarr
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's correction: p-values such that the chance of even one false alarm stays below the level.
+    """Apply Holm's correction, which keeps the chance of even one false alarm below the level.
 
     >>> holm(np.array([0.01, 0.04, 0.03]))
     array([0.03, 0.06, 0.06])

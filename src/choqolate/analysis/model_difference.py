@@ -25,7 +25,7 @@ SMALLEST = 0.001  # change of a Shapley value that is listed
 
 
 class NodeMatch(NamedTuple):
-    """A node of the first model and its partner in the second; one of them is ``None`` where there is no partner.
+    """A node of the first model and its partner in the second; ``None`` on one side if there is no partner.
 
     Attributes:
         first, second: indices of the nodes.
@@ -40,21 +40,21 @@ class NodeMatch(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether both nodes stand for the same: a cosine of at least 0.8."""
+        """Whether the nodes are considered the same: a cosine of at least 0.8."""
         return self.similarity >= RECURS
 
 
 @dataclass(frozen=True, repr=False)
 class Disagreements:
-    """Rows on which two models predict, and those on which they disagree.
+    """Predictions of two models for the same rows, and the rows on which they disagree.
 
     Attributes:
         rows: the rows that were used.
         chosen: which rows these are, in words.
         first, second: the predicted class of each row, by name.
-        where: indices of the rows on which these differ, the clearest cases first: the sum of both margins.
-        right: of labelled rows, the share that each model gets right; ``None`` without labels.
-        change: how many rows the second model corrects and spoils; ``None`` without labels.
+        where: indices of the rows on which they disagree, sorted by the sum of both margins, largest first.
+        right: share of the labeled rows that each model predicts correctly; ``None`` without labels.
+        change: how many rows only the second model, and only the first, predicts correctly; ``None`` without labels.
     """
 
     rows: ConceptScores
@@ -75,7 +75,7 @@ class Disagreements:
 
     @property
     def transitions(self) -> dict[tuple[object, object], int]:
-        """How many rows the first model takes for one class and the second for another, most frequent first."""
+        """Number of rows for each pair of differing predictions (first, second), most frequent first."""
         return count_transitions(zip(self.first, self.second, strict=True))
 
 

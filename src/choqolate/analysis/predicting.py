@@ -1,4 +1,4 @@
-"""Predictions for whatever is at hand: a table of scores, or images, which are scored as the training images were."""
+"""Predictions for a table of scores or for images, which are scored like the training images."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Predictions:
         table: one row per image, see :meth:`~choqolate.ChoqolateClassifier.predict_table`; for images also ``problem``,
             why one could not be read.
         abstention: when the model abstains, and what is expected of it then; ``None`` if it never does.
-        model: that predicted; calibrated on other rows, if that was asked for.
+        model: the model that predicted, with the new calibration if one was requested.
     """
 
     table: pd.DataFrame
@@ -57,7 +57,7 @@ class Predictions:
         return len(self.table)
 
     def __repr__(self) -> str:
-        return f"Predictions({len(self):,} rows, {int(self.table['look'].sum()):,} to look at)"
+        return f"Predictions({len(self):,} rows, {int(self.table['look'].sum()):,} flagged for review)"
 
     def class_counts(self) -> dict[str, int]:
         """Number of rows for which each class of the model was predicted."""
@@ -65,7 +65,7 @@ class Predictions:
         return {str(label): found[str(label)] for label in self.model.classes_.tolist()}
 
     def look_counts(self) -> dict[str, int]:
-        """Number of rows to look at for each reason; a row may have several."""
+        """Number of rows flagged for each reason; a row may have several."""
         counts = {said: int(self.table[flag].fillna(value=False).sum()) for flag, said in FLAGS.items()}
         counts[UNREADABLE] = int(self.table["problem"].notna().sum()) if "problem" in self.table else 0
         return {said: count for said, count in counts.items() if count}
@@ -82,7 +82,7 @@ class Predictions:
 
 
 def check_predictions_file(path: Path, *inputs: Path | None) -> None:
-    """Find out before the work that predictions cannot be written to a file.
+    """Raise an error early if predictions cannot be written to a file.
 
     Args:
         path: of the file.
@@ -92,7 +92,7 @@ def check_predictions_file(path: Path, *inputs: Path | None) -> None:
         raise ChoqolateError(f"Expected a file that ends in .csv or .parquet, but got {path}. Change its name.")
     for file in inputs:
         if file is not None and path.absolute() == file.absolute():
-            raise ChoqolateError(f"Expected another name for the predictions, {path} is an input. Choose another one.")
+            raise ChoqolateError(f"Expected a new file for predictions, but {path} is an input. Choose another name.")
     check_output(path)
 
 
@@ -207,7 +207,7 @@ def _check_no_images(**arguments: Any) -> None:
     given = [name for name, value in arguments.items() if value is not None]
     if given:
         raise ChoqolateError(
-            f"Expected no {' or '.join(given)} because the source holds scores already. Leave out what has no effect."
+            f"Expected no {' or '.join(given)} because the source already contains scores. Leave out these arguments."
         )
 
 
@@ -216,7 +216,8 @@ def _with_problems(table: pd.DataFrame, manifest: Manifest, problems: dict[str, 
     paths = [printable(path) for path in manifest.paths]
     if len(table) + len(problems) != len(paths):
         raise ChoqolateError(
-            f"Expected {len(paths)} images, got predictions for {len(table)}: {listed(list(problems))}."
+            f"Expected one prediction or problem for each of {len(paths)} images, but got {len(table)} predictions and "
+            f"{len(problems)} problems ({listed(list(problems))}). This is an internal error."
         )
     place = {path: row for row, path in enumerate(paths)}
     kept = table.astype({"predicted": object, "runner_up": object, "look": object})

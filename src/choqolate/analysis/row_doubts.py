@@ -13,20 +13,20 @@ from choqolate.explain.model_protocols import ConceptModel
 
 
 def warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
-    """Warn of scores of another backbone, or of other prompts, than those that the model was trained on."""
+    """Warn of scores from a different backbone, or from different prompts, than the model was trained on."""
     ours, theirs = model.provenance_, table.provenance
     if _differ(ours.backbone.identity, theirs.backbone.identity):
-        names = f"{ours.backbone.name} and {theirs.backbone.name}"
-        _warn(f"the model was trained on scores of another backbone than these: {names}")
+        names = f"{ours.backbone.name}, not {theirs.backbone.name}"
+        _warn(f"the model was trained on scores from a different backbone than these: {names}")
     mine, others = ours.vocabulary, theirs.vocabulary
     if _differ(mine.templates, others.templates):
-        prompts = f"{listed(mine.templates or ())} and {listed(others.templates or ())}"
-        _warn(f"the model was trained on scores of other prompts than these: {prompts}")
+        prompts = f"{listed(mine.templates or ())}, not {listed(others.templates or ())}"
+        _warn(f"the model was trained on scores from different prompts than these: {prompts}")
     if mine.synonyms is not None and others.synonyms is not None:
         words = [(name, mine.synonyms.get(name, ()), others.synonyms.get(name, ())) for name in model.concepts_]
         differing = [name for name, own, other in words if _differ(own, other)]
         if differing:
-            _warn(f"the model was trained on scores with other synonyms than these of {listed(differing)}")
+            _warn(f"these scores use different synonyms than the model was trained with: {listed(differing)}")
 
 
 def warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
@@ -34,8 +34,8 @@ def warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
     found = n_sampled_rows(model, rows)
     if found:
         _warn(
-            f"rows that the model was trained on are among these ({found} of {len(model.provenance_.data.sample)} that "
-            "were sampled): the accuracy is not that of new images"
+            f"some of these rows were used for training ({found} of {len(model.provenance_.data.sample)} sampled "
+            "training rows are among them), so the accuracy does not carry over to new images"
         )
 
 

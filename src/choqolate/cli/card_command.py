@@ -25,11 +25,11 @@ def card(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the card to this file, .md, instead of the terminal."
+            "--output", "-o", metavar="FILE", help="Markdown file to write (.md). By default, the card is printed."
         ),
     ] = None,
 ) -> None:
-    """Write a model card: training data, numbers with intervals, nodes as formulas, edits with who, when and why.
+    """Write a model card: training data, accuracy with intervals, nodes as formulas, and the history of edits.
 
     Example: [bold]choqolate card model --scores scores.parquet -o card.md[/]
     """

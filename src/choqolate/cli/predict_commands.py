@@ -28,31 +28,35 @@ def predict(
     abstain: Annotated[
         float | None,
         typer.Option(
-            metavar="ACCURACY", help="Abstain so as to be right this often, such as 0.95.", show_default=False
+            metavar="ACCURACY",
+            help="Target accuracy, such as 0.95. The model abstains on rows whose probability is too low to reach it.",
+            show_default=False,
         ),
     ] = None,
     calibrate: Annotated[
         Path | None,
         typer.Option(
             metavar="SCORES",
-            help="Calibrate on held-out rows of these scores first, as after an edit.",
+            help="Labeled scores to calibrate on before predicting, for example after an edit.",
             show_default=False,
         ),
     ] = None,
     backbone: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoder of the model, if it has moved.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Encoder to use if the model's has moved.", show_default=False)
     ] = None,
     embeddings: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where embeddings of images go; else a shared cache.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Folder for image embeddings. Default: a shared cache.", show_default=False
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Processes that decode images.", show_default=False)
     ] = None,
 ) -> None:
-    """Predict images or scores: class, probability, reasons, and whether a person should look. Resumable.
+    """Predict classes for images or scores, with probabilities, reasons, and flags for review. Resumable.
 
-    Example: [bold]choqolate predict model PHOTOS/ -o predictions.csv --abstain 0.95[/]
+    Example: [bold]choqolate predict model IMAGES/ -o predictions.csv --abstain 0.95[/]
     """
     typer.echo(f"choqolate: predicting {source} with {model}", err=True)
     from choqolate.analysis.predicting import check_predictions_file, predict_source
@@ -79,12 +83,13 @@ def predict(
 def drift(
     model: ModelFolder,
     first: Annotated[
-        Path, typer.Argument(metavar="A", help="Concept scores, such as of the training images.", show_default=False)
+        Path,
+        typer.Argument(metavar="A", help="Reference scores, such as those of the training images.", show_default=False),
     ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Concept scores to compare.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Scores to compare with A.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Compare two tables of concept scores: which concepts and which predictions have changed beyond chance.
+    """Compare two tables of concept scores: which concepts and predictions differ beyond chance.
 
     Example: [bold]choqolate drift model scores-2023.parquet scores-2024.parquet[/]
     """

@@ -166,11 +166,11 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
     console.print(Text(f"change in points on {measured}; removals that help by {least} or more", style="dim"))
     name, size = suspects.worst_group
     said = f"p: paired test on the {counted(size, 'image')} of the worst group, {cut(name)}"
-    console.print(Text(f"{said}; low by selection, as {suspects.tried:,} removals were tried", style="dim"))
+    console.print(Text(f"{said}; biased low because {suspects.tried:,} removals were tried", style="dim"))
 
 
 def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
-    """Concepts that set the misclassified images of a class apart, as questions; or why none was found."""
+    """Concepts that separate the misclassified images of a class, as questions; or why none was found."""
     console.print(Text("\nWhere does the model fail?", style="bold"))
     questions = Table.grid(padding=(0, 1))
     for place, one in enumerate(failing.suspects[:MOST_QUESTIONS], start=1):
@@ -178,7 +178,7 @@ def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
         facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)})"]
         facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {one.share:.1%}"]
         siblings = [cut(name) for name in one.concepts if name != worst.concept]
-        facts += [f"goes with {', '.join(siblings)}"] if siblings else []
+        facts += [f"correlated with {', '.join(siblings)}"] if siblings else []
         questions.add_row(f"{place}.", Text(printable_name(one.question)))
         questions.add_row("", Text("; ".join(facts), style="dim"))
     console.print(questions)

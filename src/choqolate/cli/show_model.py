@@ -71,8 +71,8 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     add("rows", (f"{result.rows:,}" for result in columns))
     add_shares("accuracy", (result.overall for result in columns))
     if last.majority_class is not None:
-        room = min(NAME_WIDTH, max(_NARROW, console.width - len("always ") - _SHARE * len(columns)))
-        add_shares(f"always {cut(last.majority_class, room)}", (result.majority for result in columns))
+        room = min(NAME_WIDTH, max(_NARROW, console.width - len("always predict ") - _SHARE * len(columns)))
+        add_shares(f"always predict {cut(last.majority_class, room)}", (result.majority for result in columns))
     if any(result.worst_group for result in columns):
         add_shares("worst group", (result.worst_share for result in columns))
     add("Attribution Gini", (number(result.attribution_gini) for result in columns))
@@ -118,7 +118,7 @@ def show_evaluation(console: Console, title: str, result: Evaluation, model: Cho
     show_edits(console, model)
     show_summary(console, {"": result})
     if model.calibration_ is not None:
-        state = "" if model.calibration_is_current_ else ", in another state than this one: calibrate it again"
+        state = "" if model.calibration_is_current_ else ", before the latest edits: calibrate it again"
         said = f"calibrated on {model.calibration_.rows:,} rows ({model.calibration_.source}){state}"
         console.print(Text(said, style="dim"), soft_wrap=True)
     for kind, shares in (("class", result.by_class), ("group", result.by_group)):
@@ -247,7 +247,7 @@ def show_comparison(console: Console, compared: PairedComparison) -> None:
     for name in names[:MOST_ROWS]:
         add(f"  {name}", before.by_group[name], after.by_group[name], compared.groups[name])
     console.print("", table)
-    console.print(Text(f"rows: {before.chosen}; interval and p (exact McNemar test): of the change", style="dim"))
+    console.print(Text(f"rows: {before.chosen}; interval and p (exact McNemar test) refer to the change", style="dim"))
     if len(names) > MOST_ROWS:
         console.print(Text(f"the lowest of {len(names):,} groups: choqolate eval --json lists all", style="dim"))
     for line in compared.lines():

@@ -1,4 +1,4 @@
-"""Predictions and drift on the terminal: what was predicted, what to look at, what has changed."""
+"""Predictions and drift on the terminal: what was predicted, what to review, what has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CONCEPTS = 15
 
 
 def show_predictions(console: Console, found: Predictions, output: Path) -> None:
-    """How often each class was predicted, how many rows to look at and why, and where the file is."""
+    """How often each class was predicted, how many rows to review and why, and where the file is."""
     counts = found.class_counts()
     shown = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])[:_MOST_CLASSES]
     table = plain_table("predicted", "rows", "share")
@@ -29,8 +29,9 @@ def show_predictions(console: Console, found: Predictions, output: Path) -> None
     if len(shown) < sum(count > 0 for count in counts.values()):
         console.print(Text(f"the most frequent of {len(counts):,} classes", style="dim"))
     look = int(found.table["look"].sum())
-    console.print(f"\n{look:,} of {counted(len(found), 'row')} to look at ({look / len(found):.1%})", highlight=False)
-    reasons = plain_table("because", "rows")
+    review = f"{look:,} of {counted(len(found), 'row')} flagged for review ({look / len(found):.1%})"
+    console.print(f"\n{review}", highlight=False)
+    reasons = plain_table("reason", "rows")
     for said, count in found.look_counts().items():
         reasons.add_row(said, f"{count:,}")
     if look:
@@ -49,7 +50,7 @@ def show_drift(console: Console, found: Drift) -> None:
     """The verdict, the concepts that drifted and weigh most, and the classes."""
     console.print(Text(found.verdict, style="bold"), soft_wrap=True)
     if found.drifted and not found.too_few:
-        table = plain_table("concept", "of the model", "shift", "KS", "p", "outside A", "outside B")
+        table = plain_table("concept", "model share", "shift", "KS", "p", "outside A", "outside B")
         for one in found.drifted[:_MOST_CONCEPTS]:
             p = "<0.001" if one.p_value < 0.001 else f"{one.p_value:.3f}"
             outside = (f"{share:.1%}" for share in (one.outside_first, one.outside_second))
@@ -58,8 +59,9 @@ def show_drift(console: Console, found: Drift) -> None:
             )
         console.print("", table)
         if len(found.drifted) > _MOST_CONCEPTS:
-            console.print(Text(f"{_MOST_CONCEPTS} of {len(found.drifted):,}: --json lists all", style="dim"))
-        said = "shift: of the mean, in units of the training range; p: corrected for all concepts (Holm)"
+            console.print(Text(f"{_MOST_CONCEPTS} of {len(found.drifted):,} shown; --json lists all", style="dim"))
+        said = "shift: change of the mean, in units of the training range; KS: Kolmogorov-Smirnov statistic; "
+        said += "p: corrected for all concepts (Holm)"
         console.print(Text(said, style="dim"), soft_wrap=True)
     _show_classes(console, found)
 
@@ -73,7 +75,7 @@ def _show_classes(console: Console, found: Drift) -> None:
         table.add_row(Text(cut(one.name)), *shares, f"{low:+.1%} to {high:+.1%}")
     console.print("", table)
     corrected = f"differences: intervals are corrected for {len(found.classes):,} classes"
-    more = "; those that changed most, --json lists all" if len(ordered) < len(found.classes) else ""
+    more = "; only the largest changes are shown, --json lists all" if len(ordered) < len(found.classes) else ""
     console.print(Text(corrected + more, style="dim"))
     if all(share.rows for share in found.accuracy):
         table = plain_table("accuracy", "in A (95%)", "in B (95%)")

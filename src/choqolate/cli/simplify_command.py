@@ -33,17 +33,17 @@ def simplify(
     ),
     scores: MeasureOn = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why; kept with the model.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Reason for the edit, saved with the model.", show_default=False)
     ] = None,
     author: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who simplifies it; kept with the model.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Author of the edit, saved with the model.", show_default=False)
     ] = None,
 ) -> None:
-    """Shorten the formulas of a trained model, and prove how little that changes.
+    """Shorten the formulas of a trained model and bound how much that can change.
 
     Each node keeps its heaviest terms, rescaled to sum to one.
 
-    With --scores, the command says for how many rows the predicted class provably stays.
+    With --scores, the command also reports how many rows provably keep their predicted class.
 
     Example: [bold]choqolate simplify model -o short --terms 10 --scores scores.parquet[/]
     """

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: a temperature for predictions, apart from that of the training."""
+"""Calibration: a temperature for predicted probabilities, separate from the training temperature."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _FEW_KEPT = 30  # rows above a threshold, of which an accuracy is not sure
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A temperature that was fitted on labelled rows, and how sure and how right the model was on them.
+    """A temperature fitted on labeled rows, with the confidence and correctness of the predictions on them.
 
     Attributes:
         temperature: of the class probabilities; it minimizes the negative log-likelihood of the rows.
         rows: number of rows.
         source: where they came from, in words.
-        error_before: expected calibration error on these rows with the temperature of the training.
+        error_before: expected calibration error on these rows with the training temperature.
         error_after: the same with this temperature. Both are in-sample; :func:`choqolate.evaluate` measures on others.
-        confidences: highest probability of each row, sorted from high to low; of many rows, an evenly spread part.
-        right: whether the predictions of these rows are right.
+        confidences: highest probability of each row, in descending order; an evenly spaced subset if there are many.
+        right: whether the predictions of these rows are correct.
         state: of the model that was calibrated, see :func:`model_state`.
     """
 
@@ -61,7 +61,7 @@ class Calibration:
 
     @classmethod
     def fit(cls, scores: np.ndarray, targets: np.ndarray, temperature: float, *, source: str, state: str) -> Self:
-        """Fit to class scores ``(n, C)`` and class indices ``(n,)``, from the temperature of the training."""
+        """Fit to class scores ``(n, C)`` and class indices ``(n,)``, from the training temperature."""
         right = scores.argmax(axis=1) == targets
         fitted = fit_temperature(scores, targets, temperature)
         before, after = (softmax(scores / t, axis=1).max(axis=1) for t in (temperature, fitted))
@@ -104,14 +104,14 @@ _VALUES = ("temperature", "rows", "source", "error_before", "error_after", "stat
 
 @dataclass(frozen=True)
 class Abstention:
-    """When to abstain in order to be right often enough, by the rows that a model was calibrated on.
+    """The rule for abstaining: a threshold chosen on the calibration rows to reach a target accuracy.
 
     Attributes:
-        wanted: the accuracy that is wanted of the predictions that are kept.
+        wanted: target accuracy of the predictions that are kept.
         threshold: probability below which to abstain; 0 if that is never needed, above 1 if the accuracy cannot be
             reached.
         kept: how many of the calibration rows are at or above it.
-        right: how many of those are right, with an interval.
+        right: how many of those are correct, with an interval.
     """
 
     wanted: float
@@ -127,18 +127,18 @@ class Abstention:
     def __str__(self) -> str:
         if not self.reached:
             return (
-                f"An accuracy of {self.wanted:.1%} cannot be reached: no threshold with at least "
-                f"{TOO_FEW} of the {self.kept.rows:,} calibration rows above it has it, so all rows abstain."
+                f"An accuracy of {self.wanted:.1%} cannot be reached by any threshold that keeps at least {TOO_FEW} of "
+                f"the {self.kept.rows:,} calibration rows, so the model abstains on all rows."
             )
         low, high = self.right.interval
-        right = f"{self.right.value:.1%} are right (95% interval {low:.1%} to {high:.1%}, {self.right.rows:,} rows)"
-        said = f"To be right {self.wanted:.1%} of the time, the model "
+        right = f"{self.right.value:.1%} are correct (95% interval {low:.1%} to {high:.1%}, {self.right.rows:,} rows)"
+        said = f"To reach an accuracy of {self.wanted:.1%}, the model "
         if self.threshold:
             said += f"abstains below a probability of {self.threshold:.3f}. This keeps {self.kept.value:.1%} of the "
             said += f"calibration rows, of which {right}."
         else:
-            said += f"need not abstain: of the calibration rows, {right}."
-        return f"{said} These are too few rows to be sure." if self.right.rows < _FEW_KEPT else said
+            said += f"does not have to abstain: of the calibration rows, {right}."
+        return f"{said} This is based on few rows." if self.right.rows < _FEW_KEPT else said
 
 
 def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
@@ -170,7 +170,7 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
 
 
 def fit_temperature(scores: np.ndarray, targets: np.ndarray, start: float) -> float:
-    r"""The temperature that minimizes :math:`-\sum_i \log \mathrm{softmax}(s_i / T)_{y_i}`.
+    r"""Fit the temperature that minimizes :math:`-\sum_i \log \mathrm{softmax}(s_i / T)_{y_i}`.
 
     The sum is convex in 1/T. If every row is right it has no minimum; then the mean confidence is set to the accuracy
     that n right rows of n make likely, (n + 1) / (n + 2).
@@ -178,7 +178,7 @@ def fit_temperature(scores: np.ndarray, targets: np.ndarray, start: float) -> fl
     Args:
         scores: class scores ``(n, C)``.
         targets: class indices ``(n,)``.
-        start: of the training; the result is within a factor of 1,000 of it.
+        start: training temperature; the result is within a factor of 1,000 of it.
     """
     rows, center = np.arange(len(scores)), math.log(start)
     bounds = center - _REACH, center + _REACH
@@ -206,11 +206,11 @@ def calibrate_on(model: Any, X: Any, y: Any, source: str) -> Calibration:
         X = X.labelled()
         y = X.labels
     if y is None:
-        raise ChoqolateError("Expected labels to calibrate with, got none. Give y, or a table that has labels.")
+        raise ChoqolateError("Expected labels to calibrate on, but got none. Pass y, or a table with labels.")
     scores, targets = model.class_scores(X), class_places(list(y), model.classes_)
     if len(targets) != len(scores) or len(scores) < TOO_FEW:
         raise ChoqolateError(
-            f"Expected at least {TOO_FEW} rows to calibrate on, each with a label, got {len(scores)} rows and "
+            f"Expected at least {TOO_FEW} labeled rows to calibrate on, but got {len(scores)} rows and "
             f"{len(targets)} labels."
         )
     state = model_state(model.network_)
@@ -225,22 +225,22 @@ def with_calibration(model: Model, calibration: Calibration | None) -> Model:
 
 
 def uncalibrated(model: Model) -> Model:
-    """A model with the probabilities of its training: itself, unless it was calibrated."""
+    """Return the model with its training temperature: itself, unless it was calibrated."""
     return model if getattr(model, "calibration_", None) is None else with_calibration(model, None)
 
 
 def abstain_by(model: Any, accuracy: float) -> Abstention:
-    """When a model should abstain, see :meth:`~choqolate.ChoqolateClassifier.abstention`."""
+    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`."""
     if model.calibration_ is None:
         raise ChoqolateError(
-            "Expected a calibrated model to abstain by accuracy, this one is not. Calibrate it on labelled rows that "
-            "it was not trained on (calibrate, or --calibrate SCORES)."
+            "Expected a calibrated model to choose a threshold, but this one is not calibrated. Calibrate it on "
+            "labeled rows that it was not trained on (calibrate, or --calibrate SCORES)."
         )
     return choose_threshold(model.calibration_, accuracy)
 
 
 def model_state(network: FittedNetwork) -> str:
-    """A short hash of what was trained and of the edits in force: equal where class scores are equal."""
+    """Hash the trained network and the edits in force: equal where class scores are equal."""
     edits = [
         {name: value for name, value in edit.as_dict().items() if name != "note"} for edit in network.edits_in_force
     ]

@@ -42,7 +42,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         reference_: what training rows look like, a
             :class:`~choqolate.estimators.training_reference.TrainingReference`; ``None`` if not known.
         measured_: numbers of the model as trained, on held-out rows, as :meth:`Evaluation.as_dict` gives them; ``None``
-            if nobody noted them.
+            if they were not recorded.
     """
 
     search_: Search | None = None
@@ -69,17 +69,17 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
 
     @property
     def temperature_(self) -> float:
-        """The temperature of the training."""
+        """The training temperature."""
         raise NotImplementedError
 
     @property
     def probability_temperature_(self) -> float:
-        """The temperature of the class probabilities: the calibrated one if there is one, else that of the training."""
+        """The temperature of the class probabilities: the calibrated one if any, else the training temperature."""
         return self.temperature_ if self.calibration_ is None else self.calibration_.temperature
 
     @property
     def calibration_is_current_(self) -> bool:
-        """Whether the model was calibrated and is still in the state in which it was: no edits were made since."""
+        """Whether the model is calibrated and has not been edited since."""
         return self.calibration_ is not None and self.calibration_.state == model_state(self.network_)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -101,13 +101,13 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     def predict_table(
         self, X: Any, *, abstain: float | None = None, reasons: int = 3, verbose: bool = False
     ) -> pd.DataFrame:
-        """Predictions with reasons, and with flags that say when not to trust them.
+        """Predict classes with reasons, and with flags for predictions that a person should review.
 
         Args:
             X: raw concept scores ``(n, M)``; an array, a DataFrame or :class:`~choqolate.ConceptScores`.
-            abstain: the accuracy that is wanted of predictions; those whose probability is too low for it abstain. The
-                model must be calibrated, see :meth:`abstention`.
-            reasons: how many leading reasons to give.
+            abstain: target accuracy; the model abstains on rows whose probability is too low to reach it. The model
+                must be calibrated, see :meth:`abstention`.
+            reasons: number of reasons to list.
             verbose: show a progress bar (on a terminal).
 
         Returns:
@@ -116,7 +116,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
             ``level_1``, ``contribution_1``, ...: the concepts that contribute most to the lead over the runner-up from
             the mean training image to this one, their scaled scores, and their contributions; ``distance`` from the
             training images in units of the limit; the flags ``unlike_training``, ``outside_range`` and ``abstain``
-            (missing where not known); ``look``, whether a person should look, and ``why_look``.
+            (missing if not available); ``look``, whether any flag is raised, and ``why_look``.
 
         >>> from sklearn.datasets import load_wine
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
@@ -132,7 +132,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         return predict_table(self, X, abstain=abstain, reasons=reasons, verbose=verbose)
 
     def calibrate(self, X: Any, y: Any = None, *, source: str = "rows given to calibrate") -> Self:
-        """A copy whose probabilities are calibrated on labelled rows that were not trained on.
+        """A copy whose probabilities are calibrated on labeled rows that were not used for training.
 
         One temperature is fitted for all classes, so that class scores and predicted classes stay as they are.
         ``temperature_``, that of the training, stays too.

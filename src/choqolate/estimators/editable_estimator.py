@@ -141,10 +141,10 @@ class EditableEstimator(ChoquetEstimator):
         return self._edited(Simplify(max_terms, mass, classes, note=Note.of(note)), None)
 
     def certify(self, X: Any) -> Certificate:
-        """Prove for which rows the simplification keeps the predicted class, see :class:`Certificate`.
+        """Find the rows that provably keep their predicted class after simplification, see :class:`Certificate`.
 
-        The model is compared with itself just before the latest simplification, with later recalibrations. Nothing but
-        the weight that was dropped enters the proof, so it holds for any dropped terms.
+        The model is compared with its state just before the latest simplification; later recalibrations apply to both.
+        The proof uses only the weight that was dropped, so it holds for any dropped terms.
 
         Args:
             X: raw concept scores ``(n, M)``.
@@ -156,7 +156,7 @@ class EditableEstimator(ChoquetEstimator):
         return certify(self.network_, z)
 
     def recalibrate(self, X: Any, *, note: Note | str | None = None) -> Self:
-        """A copy whose class scores are shifted: predicted classes become as frequent as the training labels were.
+        """A copy whose class scores are shifted so that predicted classes are as frequent as the training labels.
 
         The shift needs neither labels nor training. It stays until everything is restored or another recalibration
         takes its place.
@@ -173,10 +173,10 @@ class EditableEstimator(ChoquetEstimator):
     def restore(
         self, names: str | Iterable[str] | None = None, *, recalibrate: Any = None, note: Note | str | None = None
     ) -> Self:
-        """A copy with the given removed or reweighted concepts as they were trained; with all of them by default.
+        """A copy in which the given removed or reweighted concepts, by default all, are as trained.
 
         The shift of an earlier recalibration stays until everything is restored or ``recalibrate`` is given. A
-        simplification stays if ``names`` are given, and goes otherwise.
+        simplification is kept if ``names`` are given and undone otherwise.
         """
         check_is_fitted(self)
         affected = affected_concepts(self.network_.edits_in_force)
@@ -220,7 +220,7 @@ class EditableEstimator(ChoquetEstimator):
         return edited if recalibrate is None else edited.recalibrate(recalibrate)
 
     def warn_of_small_remainders(self, *, stacklevel: int = 2) -> None:
-        """Warn of nodes of which the latest edit left little."""
+        """Warn about nodes that the latest edit left with little weight."""
         small = self.network_.small_remainders
         if small:
             kept = ", ".join(f"node {n} keeps {share:.2%}" for n, share in small.items())

@@ -24,7 +24,7 @@ _N_FOLDS = 5
 
 
 def validation_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores | None:
-    """The labelled rows of a table for validation, if there are at least 100, of two classes of the model or more."""
+    """The labeled validation rows of a table, if there are at least 100 of two or more classes of the model."""
     if not table.rows.has_part("val"):
         return None
     rows = table.part("val").labelled()
@@ -34,15 +34,16 @@ def validation_rows(model: ChoqolateClassifier, table: ConceptScores) -> Concept
 
 
 def calibrate_on_second_run(model: ChoqolateClassifier, rows: ConceptScores) -> ChoqolateClassifier:
-    """A copy that is calibrated on part of its own training rows, as a second network sees them that held them out.
+    """Calibrate a copy of the model on training rows that a second network held out.
 
-    A network is too sure of rows that it was trained on. So another one is trained with the same settings on four
-    fifths of the rows, and the temperature is fitted to its scores of the others. Where these are fewer than 500, up to
-    five networks hold out a fifth each, side by side. Of fewer than 50 training rows, nothing is fitted.
+    A network is overconfident on rows that it was trained on. So another one is trained with the same settings on four
+    fifths of the rows, and the temperature is fitted to its scores on the rest. If these are fewer than 500 rows, up to
+    five networks are trained side by side, each holding out a different fifth. With fewer than 50 training rows, the
+    model is returned unchanged.
 
     Args:
-        model: just trained, not edited.
-        rows: that it was trained on.
+        model: a classifier that was just trained, without edits.
+        rows: the rows that it was trained on.
     """
     if len(rows) < _FEWEST_ROWS:
         return model

@@ -11,7 +11,7 @@ import numpy as np
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.validation import stratified_folds
 
-EXPECTED = 0.01  # share of images like the training images that each limit lets pass as unusual
+EXPECTED = 0.01  # share of images like the training images that each limit flags
 _FEWEST_ROWS = 20  # fewer say nothing about what is usual
 _N_FOLDS = 5
 _MOST_DIRECTIONS = 256
@@ -39,9 +39,9 @@ class TrainingReference:
         directions: orthonormal rows ``(K, M)``, float32.
         spreads: standard deviation along each of them ``(K,)``.
         rest_spread: standard deviation per concept outside of them; 0 if nothing is.
-        limit: distance that 99% of the rows left out do not exceed.
-        margin: how far outside the range of the others, in units of this range, the scores of 99% of the rows left out
-            are at most.
+        limit: distance that 99% of the held-out rows do not exceed.
+        margin: how far outside the range of the other rows a held-out row may lie, in units of that range; 99% of the
+            held-out rows stay within it.
         rows: number of rows that it was fitted on.
     """
 
@@ -57,7 +57,7 @@ class TrainingReference:
     def fit(cls, z: np.ndarray, targets: np.ndarray) -> Self | None:
         """Fit to scaled training scores ``z (n, M)`` and class indices ``(n,)``; ``None`` for fewer than 20 rows.
 
-        Of many rows, an evenly spread part is enough.
+        With many rows, an evenly spaced subset is used.
         """
         chosen = _thinned(*z.shape)
         z, targets = z[chosen], targets[chosen]
@@ -203,6 +203,6 @@ def _thinned(n_rows: int, n_concepts: int) -> np.ndarray:
 
 
 def _upper(values: np.ndarray) -> float:
-    """The value that all but the expected share of new ones stay below, as a conformal quantile."""
+    """Compute the conformal quantile: the value that all but the expected share of new values stay below."""
     place = math.ceil((1 - EXPECTED) * (len(values) + 1))
     return float(np.sort(values)[min(place, len(values)) - 1])

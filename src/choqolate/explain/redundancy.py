@@ -43,7 +43,7 @@ class Redundancy:
         concepts: names of the M concepts.
         n_rows: number of rows that it was measured on.
         mean: mean correlation of the pairs; NaN if there is no pair.
-        quantiles: the 5, 25, 50, 75 and 95% quantiles of the same, by per cent.
+        quantiles: the 5, 25, 50, 75 and 95% quantiles of the same, by percent.
         groups: groups of two or more mutually correlated concepts, the strongest first.
         group_at: mean correlation from which concepts and groups were joined.
         constant: concepts with one score for all rows.
@@ -227,7 +227,7 @@ def _tree(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def correlated_groups(correlation: np.ndarray, group_at: float) -> np.ndarray:
-    """Number the groups of at least two concepts ``(M,)``: average linkage of 1 - R, cut at ``1 - group_at``."""
+    """Label the cluster of each concept ``(M,)``, M >= 2: average linkage of 1 - R, cut at ``1 - group_at``."""
     from scipy.cluster.hierarchy import fcluster
 
     labels: np.ndarray = fcluster(_tree(correlation)[1], 1 - group_at, criterion="distance")

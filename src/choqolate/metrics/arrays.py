@@ -22,7 +22,7 @@ def relative_sizes(W: ArrayLike) -> Floats:
     return np.divide(weights, largest, out=weights, where=largest > 0)
 
 
-def centred(X: Floats) -> Floats:
+def centered(X: Floats) -> Floats:
     """Columns minus their means; a constant column becomes exactly zero."""
     return np.where((X[0] == X).all(axis=0), 0.0, X - X.mean(axis=0))
 

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of the rows predicted with 80%, are 80% right?"""
+"""Calibration error: whether, for example, 80% of the rows predicted with a probability of 80% are correct."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Proportion(NamedTuple):
 
 
 class PairedChange(NamedTuple):
-    """How many predictions an edit, or another model, corrected and spoiled on the same rows.
+    """How many predictions became correct or wrong, on the same rows, through an edit or with another model.
 
     Attributes:
         gained: rows that are right now and were wrong before.

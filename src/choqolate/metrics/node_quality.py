@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from choqolate.errors import ChoqolateError
-from choqolate.metrics.arrays import Floats, as_array, centred, relative_sizes, unit_rows
+from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
 
 class NodeMean(NamedTuple):
@@ -92,7 +92,7 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     array([0.5, nan])
     """
     weights = np.atleast_2d(relative_sizes(W))
-    units = unit_rows(centred(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
+    units = unit_rows(centered(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
     if units.shape[0] != weights.shape[1]:
         raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {units.shape[0]}.")
     weights = weights * units.any(axis=1)  # a constant concept has no correlation
@@ -159,7 +159,7 @@ def concept_correlation(scores: ArrayLike) -> Floats:
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    columns = unit_rows(centred(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
+    columns = unit_rows(centered(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
     result: Floats = np.clip(columns @ columns.T, -1.0, 1.0)
     np.fill_diagonal(result, 1.0)
     constant = ~columns.any(axis=1)

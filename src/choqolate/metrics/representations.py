@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from choqolate._util.kernel_products import linear_products, masked_hsic, nearest, rbf_products
 from choqolate.errors import ChoqolateError
-from choqolate.metrics.arrays import as_pair, centred, unit_rows
+from choqolate.metrics.arrays import as_pair, centered, unit_rows
 
 _RBF_MAX_ROWS = 50_000  # a minute or two: time grows with the square of the rows, memory does not
 
 
 def hsic(A: ArrayLike, B: ArrayLike, kernel: Literal["linear", "rbf"] = "linear", normalised: bool = True) -> float:
-    r"""Dependence between two representations of the same rows: HSIC, by default normalised to [0, 1] (CKA).
+    r"""Dependence between two representations of the same rows: HSIC, by default normalized to [0, 1] (CKA).
 
     For kernel matrices K of A and L of B, and H = I - 11'/n (Gretton et al. 2005; Kornblith et al. 2019),
 
@@ -39,7 +39,7 @@ def hsic(A: ArrayLike, B: ArrayLike, kernel: Literal["linear", "rbf"] = "linear"
     >>> round(hsic(A, A), 6), round(hsic(A, [[1.0], [0.0], [0.0], [0.0]]), 4)
     (1.0, 0.5388)
     """
-    first, second = (centred(x) for x in as_pair(A, B, min_rows=2))
+    first, second = (centered(x) for x in as_pair(A, B, min_rows=2))
     n = len(first)
     if kernel not in ("linear", "rbf"):
         raise ChoqolateError(f'kernel: expected "linear" or "rbf", got {kernel!r}; choose one of them.')
@@ -54,7 +54,7 @@ def hsic(A: ArrayLike, B: ArrayLike, kernel: Literal["linear", "rbf"] = "linear"
 
 
 def cknna(A: ArrayLike, B: ArrayLike, k: int = 10) -> float:
-    r"""Alignment of two representations on their common nearest neighbours (CKNNA; Huh et al. 2024).
+    r"""Alignment of two representations on their common nearest neighbors (CKNNA; Huh et al. 2024).
 
     Rows are scaled to length 1; K = AA', L = BB'. A kernel's mask marks the k largest entries of each row, the diagonal
     excluded. Both kernels, zero outside the product of their masks, enter the unbiased HSIC (Song et al. 2012)
@@ -62,14 +62,14 @@ def cknna(A: ArrayLike, B: ArrayLike, k: int = 10) -> float:
     .. math:: s(K, L) = \frac{1}{n (n - 3)} \left[ \mathrm{tr}(K L) + \frac{1^\top K 1\; 1^\top L 1}{(n - 1)(n - 2)}
         - \frac{2}{n - 2} 1^\top K L 1 \right], \qquad \mathrm{CKNNA} = \frac{s(K, L)}{\sqrt{s(K, K)\, s(L, L)}}
 
-    1 for equal representations, but not bounded by 1 and, as neighbours need not be mutual, not quite symmetric; 0 if
+    1 for equal representations, but not bounded by 1 and, as neighbors need not be mutual, not quite symmetric; 0 if
     all rows of one point the same way; NaN where, with a handful of rows, an estimate under the root is negative.
-    Ties go to the lower row number. The authors' code adds 1e-6 to the denominator, this function does not.
+    Ties go to the lower row number. The authors' code adds 1e-6 to the denominator; this function does not.
 
     Args:
         A: First representation, shape (n, p), n >= 4. A row of zeros stays zero: similar to nothing.
         B: Second representation, shape (n, q), of the same rows in the same order.
-        k: Number of neighbours, 2 <= k < n.
+        k: Number of neighbors, 2 <= k < n.
     Raises:
         ChoqolateError: If shapes do not match, values are not finite, or ``k`` does not fit the number of rows.
 

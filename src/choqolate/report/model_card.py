@@ -64,7 +64,7 @@ def write_card(
 
 
 def check_card(path: Path) -> None:
-    """Find out before the work that a card cannot be written, or would be taken for something else."""
+    """Raise an error early if a card cannot be written to this path."""
     if path.suffix.lower() not in (".md", ".markdown"):
         raise ChoqolateError(f"Expected a file that ends in .md but got {path}. A model card is Markdown.")
     check_output(path)
@@ -86,7 +86,7 @@ def model_card(model: ChoqolateClassifier, table: ConceptScores | None = None, *
     >>> print(card[:120])
     # Model card: wines
     <BLANKLINE>
-    A CHOQOLATE model that tells 3 classes apart (0, 1, 2) by 13 concepts through 4 nodes...
+    A CHOQOLATE model that distinguishes 3 classes (0, 1, 2) using 13 concepts through 4 nodes...
     """
     check_choquet_model(model, "to write a model card")
     parts = [
@@ -111,7 +111,7 @@ def _head(model: ChoqolateClassifier, name: str) -> list[str]:
     return [
         f"# Model card: {markdown(name)}",
         "",
-        f"A CHOQOLATE model that tells {len(names)} classes apart ({classes}) by {concepts}{nodes}.{edited}",
+        f"A CHOQOLATE model that distinguishes {len(names)} classes ({classes}) using {concepts}{nodes}.{edited}",
     ]
 
 
@@ -128,7 +128,7 @@ def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[st
         result = Evaluation.from_dict(model.measured_)
         when = " after training, before the edits" if model.network_.is_edited else " after training"
     else:
-        return ["## Numbers", "", "Not measured for this card. Pass scores with labels (`--scores`) to measure it."]
+        return ["## Numbers", "", "Not measured. Pass scores with labels (`--scores`) to measure the model."]
     shares = {"accuracy": result.overall}
     if result.majority is not None:
         shares[f"always “{result.majority_class}”, the most frequent class"] = result.majority
@@ -186,7 +186,7 @@ def _nodes(model: ChoqolateClassifier) -> list[str]:
     if len(formulas) > MOST_NODES:
         lines += ["", f"The first {MOST_NODES} of {len(formulas):,}."]
     if not model.one_layer_:
-        lines += ["", "After the arrow: Shapley values of the node in the classes that it contributes most to."]
+        lines += ["", "After the arrow: Shapley values of the node in the classes to which it contributes most."]
     return lines
 
 
@@ -194,7 +194,7 @@ def _edits(model: ChoqolateClassifier, table: ConceptScores | None) -> list[str]
     """The history of edits: what, who, when, why, and the effect of each."""
     edits = model.network_.edits
     if not edits:
-        return ["## Edits", "", "None: the model is as it was trained."]
+        return ["## Edits", "", "None. The model is as trained."]
     rows = [["edit", "who", "when", "why", "reviewed", "effect on accuracy"]]
     for edit, effect in zip(edits, _effects(model, table), strict=True):
         note = edit.note
