@@ -163,7 +163,7 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
         "predict",
         "card",
     ]
-    shutil.copytree(newcomer / "photos", newcomer / "new-photos")
+    shutil.copytree(newcomer / "photos", newcomer / "new-images")
     for command in commands[1:]:  # the demo has tests of its own
         monkeypatch.setattr("sys.argv", ["choqolate", *command.split()])
         main()
