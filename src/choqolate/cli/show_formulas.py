@@ -61,8 +61,8 @@ def show_simplification(console: Console, model: ChoqolateClassifier, found: Sim
 def show_certificate(console: Console, proof: Certificate) -> None:
     """How many rows provably keep their predicted class, and how many actually do."""
     certified, same = (Proportion(int(mask.sum()), proof.rows) for mask in (proof.certified, proof.unchanged))
-    said = f"{certified.hits:,} of {proof.rows:,} rows provably keep their predicted class ({share_text(certified)}). "
-    said += f"In fact, {same.hits:,} keep it ({share_text(same)})."
+    said = f"{certified.hits:,} of {proof.rows:,} rows provably keep their predicted class: {share_text(certified)}.\n"
+    said += f"In fact, {same.hits:,} keep it: {share_text(same)}."
     console.print("", Text(said), soft_wrap=True, sep="\n")
 
 

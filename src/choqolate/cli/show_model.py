@@ -247,7 +247,7 @@ def show_comparison(console: Console, compared: PairedComparison) -> None:
     for name in names[:MOST_ROWS]:
         add(f"  {name}", before.by_group[name], after.by_group[name], compared.groups[name])
     console.print("", table)
-    console.print(Text(f"rows: {before.chosen}; interval and p (exact McNemar test) refer to the change", style="dim"))
+    console.print(Text(f"rows: {before.chosen}; interval and p (exact McNemar) refer to the change", style="dim"))
     if len(names) > MOST_ROWS:
         console.print(Text(f"the lowest of {len(names):,} groups: choqolate eval --json lists all", style="dim"))
     for line in compared.lines():
