@@ -55,10 +55,10 @@ def test_lines_say_what_may_be_chance(model, edited, table):
     overall, before, after = compared.lines()
     assert overall.startswith("accuracy: ")
     assert f" on {compared.overall.rows} images: " in overall
-    assert ("beyond chance" if compared.overall.p_value < 0.05 else "may be chance") in overall
+    assert ("beyond chance" if compared.overall.p_value < 0.05 else "may be due to chance") in overall
     assert before.startswith(f"worst group before, {compared.worst_group[0]}: +")
     name, share = compared.after.worst_measurable_group
-    assert after.startswith(f"worst group after, {name}: {100 * share.value:.1f} % (")
+    assert after.startswith(f"worst group after, {name}: {100 * share.value:.1f}% (")
     assert overall in repr(compared)
     same = compare_evaluations(compared.before, compared.before)
     assert same.lines()[0] == f"accuracy: no change on {compared.overall.rows} images"
@@ -91,7 +91,10 @@ def test_other_rows_are_an_error(model, table):
         evaluate(model, table.take(other)),
         evaluate(model, replace(table, groups=None)),
     ):
-        with pytest.raises(cq.ChoqolateError, match=r"^Expected evaluations of the same rows, but got 360 \(test"):
+        with pytest.raises(
+            cq.ChoqolateError,
+            match=r"^Expected evaluations of the same rows, but the rows, labels or groups differ: 360 rows \(test",
+        ):
             compare_evaluations(result, wrong)
     with pytest.raises(cq.ChoqolateError, match="that hold their rows"):
         compare_evaluations(result, replace(result, hits=None))
@@ -108,7 +111,7 @@ def test_a_gap_that_groups_explain_is_told_from_memorizing(model, table):
     training = measured(result, 0.985, 2000, {"usual": 1.0, "rare": 0.7}, {"usual": 1900, "rare": 100})
     shifted = measured(result, 0.8, 1000, {"usual": 1.0, "rare": 0.6}, {"usual": 500, "rare": 500})
     said = gap_note(training, shifted)
-    assert "with groups as frequent as in training it would be 98.0 % on them" in said
+    assert "weighted as in training, held-out accuracy would be 98.0%" in said
     assert "memorized" not in said
     worse = measured(result, 0.7, 1000, {"usual": 0.8, "rare": 0.6}, {"usual": 500, "rare": 500})
     assert "memorized" in gap_note(training, worse)
@@ -121,7 +124,7 @@ def test_a_gap_that_groups_explain_is_told_from_memorizing(model, table):
     [
         (0.99, 0.90, 1000, True),
         (0.99, 0.95, 5000, False),  # below five points
-        (0.93, 0.85, 20, False),  # may be chance
+        (0.93, 0.85, 20, False),  # may be due to chance
         (0.99, 0.50, 8, False),  # too few to tell
         (0.80, 0.95, 1000, False),  # the other way round
     ],
@@ -133,9 +136,9 @@ def test_a_gap_is_noted_if_it_is_large_and_no_chance(model, table, training, hel
     if said is not None:
         ours, others = (binomtest(*counts).proportion_ci(method="wilson") for counts in ((1980, 2000), (900, 1000)))
         reach = math.hypot(0.99 - ours.low, others.high - 0.9), math.hypot(ours.high - 0.99, 0.9 - others.low)
-        assert f"99.0 % ({100 * ours.low:.1f} to {100 * ours.high:.1f}) on the training images" in said
-        assert f"90.0 % ({100 * others.low:.1f} to {100 * others.high:.1f}) on held-out ones" in said
-        assert f"9.0 points lower ({100 * (0.09 - reach[0]):.1f} to {100 * (0.09 + reach[1]):.1f})" in said
+        assert f"99.0% ({100 * ours.low:.1f} to {100 * ours.high:.1f}) on training images" in said
+        assert f"90.0% ({100 * others.low:.1f} to {100 * others.high:.1f}) on held-out images" in said
+        assert f"a gap of 9.0 points ({100 * (0.09 - reach[0]):.1f} to {100 * (0.09 + reach[1]):.1f})" in said
         assert "memorized" in said
         assert "differ from them" in said
 
@@ -146,7 +149,7 @@ def test_a_model_that_memorizes_noise_is_noted():
     split = np.array(["train", "test"])[np.arange(120) % 2]
     table = ConceptScores(rng.random((120, 60)), [f"concept {j}" for j in range(60)], labels=labels, split=split)
     model = small_model(table, temperature=0.002, epochs=100)
-    with pytest.warns(cq.ChoqolateWarning, match=r"accuracy is .* on the training images, .*memorized"):
+    with pytest.warns(cq.ChoqolateWarning, match=r"accuracy is .* on training images and .*memorized"):
         evaluate_parts(model, table)
 
 

@@ -109,7 +109,7 @@ def test_labels_are_not_needed_and_unknown_ones_say_nothing(model):
 
 def test_few_rows_are_too_few(model):
     found = compare_tables(model, table_of(400, 1), table_of(12, 2, {"sea": 0.1}))
-    assert found.verdict == "Too few rows to tell: 400 and 12, at least 30 are needed in each."
+    assert found.verdict == "Too few rows to tell: 400 and 12. At least 30 are needed in each table."
 
 
 def test_mistakes_are_named(model):

@@ -264,9 +264,13 @@ def test_a_split_is_chosen_by_name(table, model, model_of_whole, whole):
 @pytest.mark.parametrize(
     ("part", "changes", "message"),
     [
-        ("backbone", {"identity": "xyz", "name": "ViT-L/14"}, r"another backbone than these: ViT-B/32 and ViT-L/14"),
-        ("vocabulary", {"templates": ["a photo of {}."]}, r"other prompts than these: '{}' and 'a photo of {}.'"),
-        ("vocabulary", {"synonyms": {}}, "other synonyms than these of 'sea'"),
+        (
+            "backbone",
+            {"identity": "xyz", "name": "ViT-L/14"},
+            r"a different backbone than these: ViT-B/32, not ViT-L/14",
+        ),
+        ("vocabulary", {"templates": ["a photo of {}."]}, r"different prompts than these: '{}', not 'a photo of {}.'"),
+        ("vocabulary", {"synonyms": {}}, "different synonyms than the model was trained with: 'sea'"),
     ],
 )
 def test_scores_of_another_source_are_noted(model, part, changes, message):
@@ -312,7 +316,7 @@ def test_training_rows_among_the_rows_evaluated_are_noticed(whole, model_of_whol
         replace(whole, split=split),
         replace(whole, scores=whole.scores.astype(np.float32)),
     ):
-        with pytest.warns(cq.ChoqolateWarning, match="trained on are among these"):
+        with pytest.warns(cq.ChoqolateWarning, match="some of these rows were used for training"):
             evaluate(model_of_whole, other)
 
 

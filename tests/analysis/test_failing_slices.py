@@ -79,9 +79,8 @@ def test_suspects_are_worded_as_a_question(biased):
     worst = first.slices[0]
     assert first.question.startswith(f"The model fails more often on images of “{worst.label}” with")
     assert first.question.endswith(f"Should “{worst.concept}” matter?")
-    assert (
-        f"right on {worst.failing.hits} of these {worst.failing.rows}, and on {worst.others.hits} of" in first.question
-    )
+    right = f"it is correct on {worst.failing.hits} of {worst.failing.rows}, but on {worst.others.hits} of the other"
+    assert f"{right} {worst.others.rows} images of the class." in first.question
 
 
 def test_concepts_that_say_the_same_are_one_suspect(biased):
@@ -120,7 +119,7 @@ def test_too_few_images_are_said_not_computed(biased):
     few = find_failing_slices(model, scores.take(np.r_[:600, 600:612]))
     assert (few.suspects, few.strongest, few.tried) == ((), None, 0)
     assert few.verdict() == (
-        "Too few images to tell: at least 10 images of a class with a concept and 10 without it are needed."
+        "Too few images: at least 10 images of a class with a concept and 10 without it are needed."
     )
 
 

@@ -115,7 +115,7 @@ def test_without_groups_it_asks_where_the_model_fails(run, place, width):
     assert f"choqolate remove biased -o biased-edited --scores nobody.parquet {shlex.join(found.suspected)}" in flat
     few = table.take(np.r_[:600, 600:610])
     few.save(place / "few.parquet")
-    assert "Too few images to tell" in run("biased", "--scores", "few.parquet")[1]
+    assert "Too few images: at least" in run("biased", "--scores", "few.parquet")[1]
 
 
 def test_commands_of_the_page_use_options_that_there_are(place):

@@ -59,7 +59,7 @@ def test_scores_give_one_row_each_in_their_order(run, place, tmp_path):  # noqa:
     model = cq.load(place / "model")
     assert found["predicted"].tolist() == model.predict(table).tolist()
     np.testing.assert_allclose(found["probability"], model.predict_proba(table).max(1), rtol=1e-5)
-    assert f"{int(found['look'].sum())} of 120 rows to look at" in out
+    assert f"{int(found['look'].sum())} of 120 rows flagged for review" in out
     code, _, err = run("predict", "model", "scores.parquet", "-o", tmp_path / "p.parquet")
     assert code == 0, err
     again = pd.read_parquet(tmp_path / "p.parquet")
@@ -129,7 +129,10 @@ def test_one_image_a_list_and_embeddings_are_sources_too(run, place, tmp_path): 
         (("nothing", "-o", "p.csv"), "nothing does not exist"),
         (("words.txt", "-o", "p.csv"), "Expected scores (.parquet, .csv), an image"),
         (("scores.parquet", "-o", "p.csv", "--abstain", "95"), "at most 1"),
-        (("scores.parquet", "-o", "p.csv", "--workers", "1"), "Expected no workers because the source holds scores"),
+        (
+            ("scores.parquet", "-o", "p.csv", "--workers", "1"),
+            "Expected no workers because the source already contains scores",
+        ),
         (("birds/test", "-o", "p.csv", "--backbone", "nowhere"), "nowhere"),
     ],
 )
@@ -158,15 +161,15 @@ def test_a_model_is_calibrated_for_one_prediction(run, place, tmp_path):  # noqa
     )
     code, out, err = run(*arguments)
     assert code == 0
-    assert "calibrated for another state of the model" in err
+    assert "calibrated before the latest edits or undos" in err
     code, out, err = run(*arguments, "--calibrate", tmp_path / "scores.parquet")
     assert (code, len(err.splitlines())) == (0, 1)
     assert "The probabilities are calibrated on 100 rows (val rows of the table)." in out
-    assert "To be right 90.0% of the time, the model " in " ".join(out.split())
+    assert "To reach an accuracy of 90.0%, the model " in " ".join(out.split())
     code, out, _ = run("eval", tmp_path / "model", tmp_path / "scores.parquet")
     assert code == 0
     assert "calibration error, as trained" in out
-    assert "in another state than this one" in " ".join(out.split())
+    assert "before the latest edits: calibrate it again" in " ".join(out.split())
 
 
 def test_drift_is_a_table_or_json(run, place, tmp_path):  # noqa: F811

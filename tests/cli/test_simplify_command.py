@@ -48,8 +48,9 @@ def test_it_saves_shows_formulas_the_bound_and_the_certificate(place, run):
     assert f"No class score moves by more than {found.bound.max():.4f} on any image." in flat
     test = ConceptScores.load(place / "birds.parquet").part("test")
     proof = model.certify(test)
-    certified, same = (share_text(Proportion(int(mask.sum()), 50)) for mask in (proof.certified, proof.unchanged))
-    assert f"{certified} of 50 rows provably keep their class; {same} keep it." in flat
+    certified, same = (Proportion(int(mask.sum()), 50) for mask in (proof.certified, proof.unchanged))
+    assert f"{certified.hits} of 50 rows provably keep their predicted class: {share_text(certified)}." in flat
+    assert f"In fact, {same.hits} keep it: {share_text(same)}." in flat
     accuracies = [one.score(test.frame, test.labels) for one in (before, model)]
     assert re.search(r"accuracy +50 +{:.3f} +{:.3f} ".format(*accuracies), done.out)
     assert "choqolate explain short --scores birds.parquet" in done.out
@@ -60,14 +61,14 @@ def test_mass_and_classes(place, run):
     assert (done.code, done.err) == (0, "")
     model = cq.load(place / "mass")
     assert model.edits_[0] == Simplify(mass=0.9, classes=True)
-    assert "second layer: from 9 to " in done.out
+    assert re.search(r"^second layer: at most \d terms \(before: 9\), up to ", done.out, re.M)
     assert "provably" not in done.out
 
 
 def test_scores_without_labels_are_enough_for_a_certificate(place, run):
     done = run("simplify", "model", "-o", "plain", "--terms", "3", "--scores", "unlabelled.parquet")
     assert (done.code, done.err) == (0, "")
-    assert "of 150 rows provably keep their class" in done.out
+    assert "of 150 rows provably keep their predicted class" in done.out
     assert "accuracy" not in done.out
 
 
@@ -105,7 +106,7 @@ def test_fit_and_explain_show_formulas_that_fit_the_width(place, run):
     done = run("fit", "birds.parquet", "-o", "many", "--paper", "--nodes", "14", "--epochs", "3", "--runs", "1")
     lines = [line for line in done.out.splitlines() if re.match(r"node \d+ = ", line)]
     assert [line.split(" = ")[0] for line in lines] == [f"node {n}" for n in range(12)]
-    assert "the first 12 of 14: choqolate explain many shows all" in done.out
+    assert "12 of 14 shown; choqolate explain many shows all" in done.out
     formulas = cq.load(place / "many").formulas()
     for width in (120, 50):
         said = run("explain", "many", width=width).out

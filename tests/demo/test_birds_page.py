@@ -263,7 +263,7 @@ def test_choices_list_what_was_tried(page):
     assert "on 80 validation rows of the training part, without a look at the groups" in page.text
     assert "The rule: the <rule>. Doubtful: few rows." in page.text
     assert "a learning rate of 0.01 was taken" in page.text
-    assert "Tried: 0.001 (70.0 %), 0.01 (93.4 %)." in page.text
+    assert "Tried: 0.001 (70.0%), 0.01 (93.4%)." in page.text
 
 
 def test_nodes_show_leading_concepts_and_mark_the_spurious(demo, html):
@@ -322,12 +322,12 @@ def test_half_a_surrogate_can_be_written(demo):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ((0.4, 0.5), (0.7, 0.81), "the worst group rises from 45.0 % to 75.5 % (+30.5 ± 0.7 points, in each of the 2"),
-        ((0.7, 0.8), (0.4, 0.49), "the worst group falls from 75.0 % to 44.5 % (−30.5 ± 0.7 points, in each of the 2"),
-        ((0.4, 0.5), (0.6, 0.45), "does not clearly change: 45.0 % before, 52.5 % after, +7.5 ± 17.7 points run by"),
-        ((0.6, 0.5), (0.4, 0.55), "does not clearly change: 55.0 % before, 47.5 % after, −7.5 ± 17.7 points run by"),
-        ((0.4, 0.5), (0.5, 0.4), "the worst group stays where it was on average (45.0 % before, 45.0 % after)"),
-        ((0.4, 0.5, 0.4), (0.6, 0.7, 0.39), "rises from 43.3 % to 56.3 % (+13.0 ± 12.1 points, in 2 of 3 runs)"),
+        ((0.4, 0.5), (0.7, 0.81), "the worst group rises from 45.0% to 75.5% (+30.5 ± 0.7 points, in each of the 2"),
+        ((0.7, 0.8), (0.4, 0.49), "the worst group falls from 75.0% to 44.5% (−30.5 ± 0.7 points, in each of the 2"),
+        ((0.4, 0.5), (0.6, 0.45), "does not clearly change: 45.0% before, 52.5% after, +7.5 ± 17.7 points run by"),
+        ((0.6, 0.5), (0.4, 0.55), "does not clearly change: 55.0% before, 47.5% after, −7.5 ± 17.7 points run by"),
+        ((0.4, 0.5), (0.5, 0.4), "the worst group stays where it was on average (45.0% before, 45.0% after)"),
+        ((0.4, 0.5, 0.4), (0.6, 0.7, 0.39), "rises from 43.3% to 56.3% (+13.0 ± 12.1 points, in 2 of 3 runs)"),
     ],
 )
 def test_summary_claims_what_the_runs_show(demo, before, after, said):
@@ -352,7 +352,7 @@ def test_summary_counts(page, demo):
     assert "2 models were trained on 120 of 300 drawn images" in page.text
     test = demo.table.part("test")
     agreeing = np.isin(test.groups, ["landbird on land", "waterbird on water"]).mean()
-    assert f"among the 120 test images it does in {100 * agreeing:.1f} %." in page.text
+    assert f"among the 120 test images it does in {100 * agreeing:.1f}%." in page.text
     changes = np.subtract(demo.placebo.worst_groups, demo.ours.worst_groups)
     assert f"changes the worst group by {cell(changes, signed=True)} points".replace("\xa0", " ") in page.text
 

@@ -100,7 +100,7 @@ def test_too_few_rows_are_not_calibrated_on():
     assert cq.fit_scores(cq.ConceptScores(X.to_numpy(), list(X.columns), labels=y), **FAST).calibration_ is None
     model = cq.ChoqolateClassifier(**FAST).fit(X, y)
     assert model.calibration_ is None
-    with pytest.raises(cq.ChoqolateError, match="at least 10 rows"):
+    with pytest.raises(cq.ChoqolateError, match="at least 10 labeled rows"):
         model.calibrate(X[:9], y[:9])
     with pytest.raises(cq.ChoqolateError, match="Expected labels to calibrate with"):
         model.calibrate(X)
@@ -123,7 +123,7 @@ def test_an_edit_makes_it_stale_and_taking_it_back_makes_it_current(table, model
     assert not edited.calibration_is_current_
     assert edited.undo().calibration_is_current_
     assert edited.restore().calibration_is_current_
-    with pytest.warns(cq.ChoqolateWarning, match="calibrated for another state of the model"):
+    with pytest.warns(cq.ChoqolateWarning, match="calibrated before the latest edits or undos"):
         edited.predict_table(table)
     again = edited.calibrate(table.part("val"))
     assert again.calibration_is_current_
@@ -181,7 +181,7 @@ def test_the_threshold_is_the_lowest_that_reaches_the_accuracy(seed, wanted):
     assert found.threshold == (0 if kept.all() else reached[0])
     assert found.kept == (kept.sum(), 40)
     assert found.right == (right[kept].sum(), kept.sum())
-    assert ("too few rows to be sure" in str(found)) == (kept.sum() < 30)
+    assert ("based on few rows" in str(found)) == (kept.sum() < 30)
 
 
 def test_abstaining_reaches_about_the_accuracy_on_other_rows(model):

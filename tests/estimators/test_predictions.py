@@ -96,7 +96,7 @@ def test_a_score_outside_the_range_is_flagged_by_name(birds, model):
         row = model.predict_table(moved).iloc[0]
         assert row["outside_range"]
         assert row["look"]
-        assert f"'{worst}' is 50% of its training range {side} it" in row["why_look"]
+        assert f"'{worst}' is {side} its training range by 50% of the range" in row["why_look"]
 
 
 def test_a_concept_that_the_model_does_not_use_is_not_flagged(birds):
@@ -169,7 +169,7 @@ def test_a_model_that_does_not_know_says_so(origin, birds):
     else:
         model = cq.load(Path(__file__).parent / "version_3" / "stable-edited")
     assert model.reference_ is None
-    with pytest.warns(cq.ChoqolateWarning, match="does not know its training range"):
+    with pytest.warns(cq.ChoqolateWarning, match="Flags are not available"):
         found = model.predict_table(X[:5])
     assert found[["unlike_training", "outside_range", "abstain", "distance"]].isna().all(axis=None)
     assert not found["look"].any()

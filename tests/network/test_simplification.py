@@ -142,7 +142,7 @@ def test_the_certificate_is_not_empty():
     proof = clf.certify(X)
     assert proof.share > 0.5
     assert proof.share <= proof.agreement
-    assert "provably keep their class" in str(proof)
+    assert "provably keep their predicted class" in str(proof)
     assert clf.certify(X[:1]).rows == 1
     table = cq.ConceptScores(X.to_numpy(), CONCEPTS, labels=y)
     np.testing.assert_array_equal(clf.certify(table).certified, proof.certified)
@@ -340,7 +340,7 @@ def test_free_weights_cannot_be_simplified():
 def test_a_mass_that_takes_too_many_terms_is_refused(monkeypatch):
     monkeypatch.setattr("choqolate.network.simplification.MOST_TERMS", 10)
     for form in ("pairwise", "factored"):
-        with pytest.raises(ChoqolateError, match="needs more to keep 100 % of its weight"):
+        with pytest.raises(ChoqolateError, match="needs more to keep 100% of its weight"):
             fitted(form).simplify(mass=1.0)
         assert fitted(form).simplify(max_terms=20).simplification_.terms.max() == 20
 

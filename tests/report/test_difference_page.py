@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from choqolate._util.text import counted
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.analysis.model_difference import compare_models
 from choqolate.errors import ChoqolateError
@@ -33,12 +34,12 @@ def test_the_page_has_numbers_nodes_and_images(models, table, tmp_path):
     assert ["".join(cell.split()) for cell in numbers["accuracy"]] == [
         "".join(share_text(share).split()) for share in rows.right
     ]
-    assert numbers["right, and the other is wrong"] == [f"{rows.change.lost} images", f"{rows.change.gained} images"]
+    assert numbers["correct where the other is wrong"] == [f"{rows.change.lost} images", f"{rows.change.gained} images"]
     assert judged_text(rows.change) in text
     assert share_text(rows.agreement) in text
     assert len(page.words) == 2 * len(found.matches)
     for (one, other), count in rows.transitions.items():
-        assert f"{count} {'are' if count > 1 else 'is'} {one} to the first and {other} to the second" in text
+        assert f"{one} → {other} on {counted(count, 'image')}" in text
     shown = [image for image in page.images if image.startswith("data:image/jpeg")]
     assert len(shown) == min(8, len(rows.where))
     assert table.part("test").paths[rows.where[0]] in text

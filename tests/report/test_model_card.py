@@ -86,7 +86,7 @@ def test_edits_have_author_time_reason_and_effect(model, table):
 
 def test_a_model_as_trained_says_so(model):
     card = model_card(model)
-    assert section(card, "Edits").strip() == "None: the model is as it was trained."
+    assert section(card, "Edits").strip() == "None. The model is as trained."
     assert "Pass scores with labels" in section(card, "Numbers")
     assert "## Where it fails" not in card
 
