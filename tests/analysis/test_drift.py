@@ -94,6 +94,34 @@ def test_accuracy_shows_what_scores_do_not(model):
     assert found.verdict == f"Drift beyond chance: accuracy goes from {right:.0%} to {1 - right:.0%}."
 
 
+def test_new_rows_of_the_same_kind_are_no_drift_from_the_training_rows():
+    """Accuracy on training rows is memorized, and no training row is unlike training rows: neither is drift."""
+    rng, drifts = np.random.default_rng(0), 0
+    for _ in range(10):
+        scores = rng.random((260, 12))
+        table = cq.ConceptScores(scores, [f"c{j}" for j in range(12)], labels=rng.choice(["a", "b"], 260))
+        train, later = table.take(slice(0, 60)), table.take(slice(60, None))
+        model = cq.fit_scores(train.with_columns(split=["train"] * 60), n_nodes=4, epochs=60, calibrate=False)
+        found = compare_tables(model, train, later)
+        assert found.trained_on == (True, False)
+        assert found.accuracy[0].value > found.accuracy[1].value + 0.1
+        drifts += found.verdict != "No drift beyond chance."
+    assert drifts <= 2  # 5% each
+
+
+def test_many_classes_and_tables_of_unequal_size_raise_no_false_alarm():
+    rng, alarms = np.random.default_rng(0), 0
+    labels = np.arange(2_400) % 120
+    scores = np.eye(120)[labels] + rng.normal(0, 0.1, (2_400, 120))
+    table = cq.ConceptScores(scores, [f"c{j}" for j in range(120)], labels=labels.astype(str))
+    model = cq.ChoqolateClassifier(n_nodes=None, interactions="none", epochs=3).fit(table, table.labels)
+    for _ in range(20):
+        chosen = rng.permutation(2_400)
+        found = compare_tables(model, table.take(chosen[:2_300]), table.take(chosen[2_300:]))
+        alarms += any(one.beyond_chance for one in found.classes)
+    assert alarms <= 3
+
+
 def test_rows_of_the_same_kind_do_not_drift(model):
     quiet = [compare_tables(model, table_of(300, 2 * s), table_of(300, 2 * s + 1)).drifted for s in range(10)]
     assert sum(map(bool, quiet)) <= 2  # each has a chance of 5 %

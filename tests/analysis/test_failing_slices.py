@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import fisher_exact
 
 import choqolate as cq
 from choqolate.analysis.failing_slices import find_failing_slices
@@ -69,6 +70,9 @@ def test_counts_and_intervals_are_those_of_loops(biased):
         assert one.others == Proportion(*counts[False])
         assert list(one.mistakes) == mistakes
         assert one.interval == pytest.approx(difference_interval(one.others, one.failing, 1 - 0.05 / 12))
+        (wrong, off), (missed, on) = ((n - k, n) for k, n in (one.failing, one.others))
+        exact = fisher_exact([[wrong, off - wrong], [missed, on - missed]], alternative="greater").pvalue
+        assert one.p_value == pytest.approx(min(1.0, 12 * exact), rel=1e-6)
         expected = np.corrcoef(train.scores[:, j], train.labels == one.label)[0, 1]
         assert one.association == pytest.approx(expected)
 
@@ -154,6 +158,51 @@ def test_concepts_that_have_nothing_to_do_with_the_mistakes_are_rarely_suspects(
         )
         false_alarms += bool(set(find_failing_slices(model, both).concepts) & set(noise))
     assert false_alarms <= 3  # one in twenty is expected at most; four or more come in 16 of 1,000 such tests
+
+
+def test_small_slices_and_few_mistakes_raise_no_false_alarm():
+    """One in a hundred labels is wrong by a coin, and fifty concepts are rare: intervals alone would see patterns."""
+    rng, false_alarms = np.random.default_rng(1), 0
+    noise = [f"noise {j}" for j in range(50)]
+
+    def draw(n_rows):
+        y = rng.integers(0, 2, n_rows)
+        scores = np.column_stack([y + rng.normal(0, 0.05, n_rows), 1 - y, rng.random((n_rows, 50)) < 0.015])
+        return scores.astype(float), y
+
+    X, y = draw(1_000)
+    train = cq.ConceptScores(X, ["crest", "bill", *noise], labels=np.array(["wren", "gull"])[y])
+    model = cq.fit_scores(train.with_columns(split=["train"] * 1_000), n_nodes=2, epochs=10, calibrate=False)
+    model = model.remove_concepts(noise, mode="impute")
+    for _ in range(20):
+        Z, z = draw(2_000)
+        given = np.where(rng.random(2_000) < 0.01, 1 - z, z)
+        both = cq.ConceptScores(
+            np.concatenate([X, Z]),
+            train.concepts,
+            labels=[*train.labels, *np.array(["wren", "gull"])[given]],
+            split=["train"] * 1_000 + ["test"] * 2_000,
+        )
+        found = find_failing_slices(model, both)
+        assert found.tried > 60
+        false_alarms += bool(set(found.concepts) & set(noise))
+    assert false_alarms <= 3  # one in twenty is expected at most
+
+
+@pytest.mark.parametrize("trouble", ["no labels", "unknown label", "unknown in validation"])
+def test_training_and_validation_rows_need_no_perfect_labels(biased, trouble):
+    scores, model = biased
+    labels, split = scores.labels.astype(object), scores.split.astype(object)
+    if trouble == "no labels":
+        labels[:600] = None
+    elif trouble == "unknown label":
+        labels[0] = "penguin"
+    else:
+        split[600:800], labels[600] = "val", "penguin"
+    changed = scores.with_columns(labels=labels, split=split, classes=[])
+    found = find_failing_slices(model, changed)
+    assert found.chosen == "test rows of the table"
+    assert set(found.ranking[:2]) == BACKGROUND
 
 
 def test_many_classes_and_classes_that_have_no_rows():

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, fisher_exact
 
 from choqolate import metrics
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import PairedChange, Proportion
+from choqolate.metrics.intervals import fisher_p_values
 
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -85,6 +86,13 @@ def test_an_interval_of_a_difference_is_newcombes():  # method 10 in his Table I
     ):
         found = metrics.difference_interval(Proportion(*first), Proportion(*second))
         np.testing.assert_allclose(found, expected, atol=5e-5)
+
+
+@given(counts, counts)
+def test_a_lower_share_is_tested_as_scipy_does(first, second):
+    table = [[first[0], first[1] - first[0]], [second[0], second[1] - second[0]]]
+    arrays = [np.array([float(count)]) for count in (*first, *second)]
+    assert fisher_p_values(*arrays)[0] == pytest.approx(fisher_exact(table, alternative="greater").pvalue, abs=1e-9)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95])

@@ -9,18 +9,24 @@ import numpy as np
 
 from choqolate import metrics
 from choqolate._util.text import counted
+from choqolate.analysis.row_doubts import warn_of_another_source
+from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.predictions import novelty, used_concepts
+from choqolate.estimators.table_training import n_sampled_rows
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.metrics import Proportion, difference_interval
+from choqolate.metrics.intervals import fisher_p_values
 
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 FEWEST_ROWS = 30  # in each table; of fewer, differences say nothing
-LEVEL = 0.05  # chance of at least one false alarm among all concepts, or among all classes
+LEVEL = 0.05  # chance of at least one false alarm among all that is tested
+KINDS = 4  # of tests: concepts, predicted classes, accuracy, images unlike training images
 _BLOCK_VALUES = 1 << 22
+_SHARES = ("first", "second", "accuracy_first", "accuracy_second")
 
 
 class ConceptDrift(NamedTuple):
@@ -31,7 +37,7 @@ class ConceptDrift(NamedTuple):
         share: mean over the classes of its attribution in the model, through both layers.
         shift: mean of the second table minus that of the first, in units of the training range.
         statistic: two-sample Kolmogorov-Smirnov statistic, from 0 to 1.
-        p_value: of the statistic, corrected for the number of concepts (Holm).
+        p_value: of the statistic, corrected for the number of concepts (Holm) and for the four kinds of tests.
         outside_first, outside_second: share of rows outside the training range.
     """
 
@@ -45,7 +51,7 @@ class ConceptDrift(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the difference is significant at 5%, over all concepts."""
+        """Whether the difference is significant at 5%, over all tests."""
         return self.p_value < LEVEL
 
 
@@ -56,6 +62,7 @@ class ClassDrift(NamedTuple):
         name: of the class.
         first, second: share of rows for which the class is predicted.
         interval: 95% interval of the second share minus the first, corrected for the number of classes.
+        p_value: of Fisher's exact test, corrected for the number of classes (Holm) and for the four kinds of tests.
         accuracy_first, accuracy_second: share of the rows labeled with it that are correct; no rows without labels.
     """
 
@@ -63,6 +70,7 @@ class ClassDrift(NamedTuple):
     first: Proportion
     second: Proportion
     interval: tuple[float, float]
+    p_value: float
     accuracy_first: Proportion
     accuracy_second: Proportion
 
@@ -73,8 +81,8 @@ class ClassDrift(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval of the difference excludes 0."""
-        return not self.interval[0] <= 0 <= self.interval[1]
+        """Whether the difference is significant at 5%, over all tests."""
+        return self.p_value < LEVEL
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +95,8 @@ class Drift:
         classes: all of them, in the model's order.
         accuracy: of the first and of the second table, over rows that are labeled with a class of the model.
         unlike: share of rows in each table that are unlike any training image; ``None`` if the model has no limits.
+        trained_on: whether the model was trained on rows of the first table, and of the second. If so, accuracies and
+            ``unlike`` differ anyway and are not judged.
     """
 
     rows: tuple[int, int]
@@ -94,6 +104,7 @@ class Drift:
     classes: tuple[ClassDrift, ...]
     accuracy: tuple[Proportion, Proportion]
     unlike: tuple[Proportion, Proportion] | None
+    trained_on: tuple[bool, bool] = (False, False)
 
     def __repr__(self) -> str:
         return f"Drift({self.rows[0]:,} and {self.rows[1]:,} rows: {self.verdict})"
@@ -118,20 +129,19 @@ class Drift:
         said = []
         if found:
             share = sum(concept.share for concept in found)
-            said.append(f"{len(found):,} of {counted(len(self.concepts), 'concept')} differ ({share:.0%} of the model)")
+            weight = f"{share:.0%} of the model" if share >= 0.005 else "the model does not use them"
+            said.append(f"{len(found):,} of {counted(len(self.concepts), 'concept')} differ ({weight})")
         if classes:
             largest = max(classes, key=lambda one: (round(abs(one.change), 9), one.change))
             change = f"{largest.first.value:.0%} to {largest.second.value:.0%}"
             often = "more" if largest.change > 0 else "less"
             said.append(f"{largest.name!r} is predicted {often} often ({change})")
-        if all(share.rows for share in self.accuracy):
-            low, high = difference_interval(self.accuracy[1], self.accuracy[0])
-            if not low <= 0 <= high:
-                said.append(f"accuracy goes from {self.accuracy[0].value:.0%} to {self.accuracy[1].value:.0%}")
-        if self.unlike is not None:
-            low, _ = difference_interval(self.unlike[1], self.unlike[0])
-            if low > 0:
-                said.append(f"more images are unlike the training images ({self.unlike[1].value:.0%})")
+        fresh = not any(self.trained_on)
+        if fresh and all(share.rows for share in self.accuracy) and _corrected_p(*self.accuracy) < LEVEL:
+            said.append(f"accuracy goes from {self.accuracy[0].value:.0%} to {self.accuracy[1].value:.0%}")
+        more = self.unlike is not None and self.unlike[1].value > self.unlike[0].value
+        if fresh and self.unlike is not None and more and _corrected_p(*self.unlike) < LEVEL:
+            said.append(f"more images are unlike the training images ({self.unlike[1].value:.0%})")
         return f"Drift beyond chance: {'; '.join(said)}." if said else "No drift beyond chance."
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,12 +150,14 @@ class Drift:
         return {
             "rows": list(self.rows),
             "verdict": self.verdict,
+            "trained_on": list(self.trained_on),
             "concepts": [one._asdict() for one in self.concepts],
             "classes": [
                 {
                     "name": one.name,
                     "interval": list(one.interval),
-                    **{name: _share(getattr(one, name)) for name in one._fields if name not in ("name", "interval")},
+                    "p_value": one.p_value,
+                    **{name: _share(getattr(one, name)) for name in _SHARES},
                 }
                 for one in self.classes
             ],
@@ -176,14 +188,16 @@ def compare_tables(model: ChoqolateClassifier, first: ConceptScores, second: Con
     """
     check_choquet_model(model, "to compare tables")
     tables = [_checked(model, table) for table in (first, second)]
+    for table in (first, second):
+        warn_of_another_source(model, table)
     seen = [_seen(model, table) for table in tables]
-    names = [str(label) for label in model.classes_.tolist()]
     return Drift(
         rows=(len(first), len(second)),
         concepts=_concept_drifts(model, *tables),
-        classes=tuple(_class_drift(name, seen[0], seen[1], 1 - LEVEL / len(names)) for name in names),
+        classes=_class_drifts(model, seen[0], seen[1]),
         accuracy=(seen[0].accuracy(), seen[1].accuracy()),
         unlike=None if seen[0].unlike is None or seen[1].unlike is None else (seen[0].unlike, seen[1].unlike),
+        trained_on=(n_sampled_rows(model, first) > 0, n_sampled_rows(model, second) > 0),
     )
 
 
@@ -229,10 +243,33 @@ def _seen(model: ChoqolateClassifier, table: ConceptScores) -> _Seen:
     return _Seen(np.array(predicted, dtype=object), labels, Proportion(unlike, len(table)) if known else None)
 
 
-def _class_drift(name: str, first: _Seen, second: _Seen, confidence: float) -> ClassDrift:
-    shares = first.share(name), second.share(name)
-    interval = difference_interval(shares[1], shares[0], confidence)
-    return ClassDrift(name, *shares, interval, first.accuracy(name), second.accuracy(name))
+def _class_drifts(model: ChoqolateClassifier, first: _Seen, second: _Seen) -> tuple[ClassDrift, ...]:
+    names = list(class_index(model.classes_))
+    shares = [(first.share(name), second.share(name)) for name in names]
+    p_values = np.minimum(KINDS * holm(np.array([_p_value(*pair) for pair in shares])), 1.0)
+    confidence = 1 - LEVEL / len(names)
+    return tuple(
+        ClassDrift(
+            name,
+            *pair,
+            interval=difference_interval(pair[1], pair[0], confidence),
+            p_value=float(p),
+            accuracy_first=first.accuracy(name),
+            accuracy_second=second.accuracy(name),
+        )
+        for name, pair, p in zip(names, shares, p_values, strict=True)
+    )
+
+
+def _p_value(first: Proportion, second: Proportion) -> float:
+    """Fisher's exact test of two shares, two-sided: twice the smaller tail."""
+    one, other = (tuple(np.array([float(count)]) for count in side) for side in (first, second))
+    tails = fisher_p_values(*one, *other)[0], fisher_p_values(*other, *one)[0]
+    return float(min(1.0, 2 * min(tails)))
+
+
+def _corrected_p(first: Proportion, second: Proportion) -> float:
+    return min(1.0, KINDS * _p_value(first, second))
 
 
 def _concept_drifts(
@@ -249,7 +286,7 @@ def _concept_drifts(
         outside = [((z < 0) | (z > 1)).mean(axis=0) for z in (a, b)]
         columns.append(np.stack([b.mean(axis=0) - a.mean(axis=0), ks_statistics(a, b), *outside]))
     shift, statistic, outside_first, outside_second = np.concatenate(columns, axis=1)
-    p_values = holm(ks_p_values(statistic, len(first), len(second)))
+    p_values = np.minimum(KINDS * holm(ks_p_values(statistic, len(first), len(second))), 1.0)
     order = np.argsort(-statistic * shares, kind="stable")
     numbers = np.stack([shares, shift, statistic, p_values, outside_first, outside_second], axis=1)
     return tuple(ConceptDrift(model.concepts_[j], *numbers[j].tolist()) for j in order)

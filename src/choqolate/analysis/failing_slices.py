@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from choqolate.estimators.table_training import training_rows
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import correlated_groups
 from choqolate.metrics import Proportion, concept_correlation
-from choqolate.metrics.intervals import TOO_FEW, difference_intervals
+from choqolate.metrics.intervals import TOO_FEW, difference_intervals, fisher_p_values
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SIBLINGS = 0.6  # mean correlation within classes of concepts that are one suspect
 MOST_CONCEPTS = 400  # that are ranked and looked at for siblings
-CONFIDENCE = 0.95  # that no gap due to chance is called beyond chance
+LEVEL = 0.05  # chance of even one gap that is due to chance among those called beyond chance
 
 
 class FailingSlice(NamedTuple):
@@ -38,6 +39,7 @@ class FailingSlice(NamedTuple):
         failing: share of these images that are classified correctly.
         others: the same for the other images of the class.
         interval: 95% interval of the gap between the two, corrected for the number of slices that were tried.
+        p_value: of Fisher's exact test of the gap, corrected for the number of slices that were tried.
         association: correlation of the concept's scores with the class, on training rows.
         mistakes: indices of the failing images that are misclassified, among the rows that were used.
     """
@@ -48,6 +50,7 @@ class FailingSlice(NamedTuple):
     failing: Proportion
     others: Proportion
     interval: tuple[float, float]
+    p_value: float
     association: float
     mistakes: tuple[int, ...]
 
@@ -59,13 +62,13 @@ class FailingSlice(NamedTuple):
     @property
     def beyond_chance(self) -> bool:
         """Whether the gap is more than chance."""
-        return self.interval[0] > 0
+        return self.p_value < LEVEL
 
     @property
     def images(self) -> str:
         """The failing images, in words.
 
-        >>> water = FailingSlice("gull", "sea", False, Proportion(4, 20), Proportion(19, 20), (0.3, 0.9), 0.5, ())
+        >>> water = FailingSlice("gull", "sea", False, Proportion(4, 20), Proportion(19, 20), (0.3, 0.9), 0.0, 0.5, ())
         >>> water.images, round(water.gap, 2)
         ('images of “gull” without “sea”', 0.75)
         """
@@ -152,10 +155,10 @@ def find_failing_slices(model: ChoqolateClassifier, table: ConceptScores) -> Fai
     without water, landbirds with water. If the model is correct on fewer of them than on the other images of the class,
     it relies on the concept or on something correlated with it. The data cannot say whether it should; a person must.
 
-    Both sides of a slice need ten images. Intervals are Newcombe's, Bonferroni-corrected for the number of slices
-    tried: the probability of reporting even one gap that is due to chance is at most about 5%. Suspects are ranked by
-    the lower end of the interval. Concepts whose scores have a mean correlation of at least 0.6 within the classes
-    form one suspect.
+    Both sides of a slice need ten images. A gap is beyond chance by Fisher's exact test, Bonferroni-corrected for the
+    number of slices tried: the probability of reporting even one gap that is due to chance is at most 5%. Suspects are
+    ranked by the lower end of the interval of the gap (Newcombe's, with the same correction). Concepts whose scores
+    have a mean correlation of at least 0.6 within the classes form one suspect.
 
     Args:
         model: a fitted classifier.
@@ -175,9 +178,10 @@ def find_failing_slices(model: ChoqolateClassifier, table: ConceptScores) -> Fai
     check_choquet_model(model, "to find suspects")
     rows, chosen = _rows(model, table)
     counts = _SliceCounts(model, table, rows)
-    best = counts.low.max(axis=0)
-    order = np.argsort(-best, kind="stable")[:MOST_CONCEPTS]
-    suspects = [counts.suspect(members) for members in counts.siblings(order[best[order] > 0])]
+    best: np.ndarray = counts.low.max(axis=0)
+    beyond: np.ndarray = np.any(counts.beyond, axis=0)
+    order = np.lexsort((-best, ~beyond))[:MOST_CONCEPTS]
+    suspects = [counts.suspect(members) for members in counts.siblings(order[beyond[order]])]
     ranking = tuple(model.concepts_[j] for j in order if best[j] > -1)
     return FailingSlices(tuple(suspects), ranking, counts.strongest(), counts.tried, rows, chosen)
 
@@ -190,7 +194,7 @@ class _SliceCounts:
         self.marked = set(spurious_concepts(model, table))
         chain = model.class_attributions_.mean(0) @ model.concept_attributions_
         self.shares = chain / (chain.sum() or 1.0)
-        train = training_rows(model, table).labelled()
+        train = _training(model, table, rows)
         self._train, self._classes = model.scale(inputs(model, train)), class_places(train.labels, model.classes_)
         self._scores, self._truth = model.scale(inputs(model, rows)), class_places(rows.labels, model.classes_)
         self._right = np.asarray(model.predict(inputs(model, rows)) == model.classes_[self._truth])
@@ -205,9 +209,14 @@ class _SliceCounts:
             self.on[:, r] = right.sum() - self.off[0, r], len(right) - self.off[1, r]
         possible = (np.minimum(self.off[1], self.on[1]) >= TOO_FEW) & self._known[:, None]
         self.tried = int(possible.sum())
-        confidence = 1 - (1 - CONFIDENCE) / max(self.tried, 1)
-        low, high = difference_intervals(self.on[0], self.on[1], self.off[0], self.off[1], confidence)
+        counts = self.on[0], self.on[1], self.off[0], self.off[1]
+        low, high = difference_intervals(*counts, confidence=1 - LEVEL / max(self.tried, 1))
         self.low, self.high = np.where(possible, low, -1.0), high
+        self.p_values = np.ones_like(low)
+        likely = possible & (self.off[0] * self.on[1] < self.on[0] * self.off[1])  # there is a gap at all
+        p_values = fisher_p_values(*(count[likely] for count in counts))
+        self.p_values[likely] = np.minimum(p_values * self.tried, 1.0)
+        self.beyond = self.p_values < LEVEL
 
     def _middles(self) -> tuple[np.ndarray, np.ndarray]:
         """Between the mean of each class and that of the others ``(C, M)``, and whether the class lies above it."""
@@ -239,6 +248,7 @@ class _SliceCounts:
             failing=Proportion(*(int(count) for count in self.off[:, r, j])),
             others=Proportion(*(int(count) for count in self.on[:, r, j])),
             interval=(float(self.low[r, j]), float(self.high[r, j])),
+            p_value=float(self.p_values[r, j]),
             association=_correlation(self._train[:, j], self._classes == r),
             mistakes=tuple(failing.tolist()),
         )
@@ -258,8 +268,9 @@ class _SliceCounts:
 
     def suspect(self, members: Sequence[int]) -> MistakeSuspect:
         """One suspect of concepts by index, the one with the clearest gap first."""
-        found = [(r, members[int(self.low[r, members].argmax())]) for r in range(len(self.labels))]
-        slices = [self.slice_of(r, j) for r, j in found if self.low[r, j] > 0]
+        low = np.where(self.beyond[:, members], self.low[:, members], -np.inf)
+        found = [(r, members[int(low[r].argmax())]) for r in np.flatnonzero(np.isfinite(low).any(axis=1))]
+        slices = [self.slice_of(int(r), j) for r, j in found]
         names = tuple(self.names[j] for j in members)
         return MistakeSuspect(
             concepts=names,
@@ -276,13 +287,23 @@ class _SliceCounts:
         return self.slice_of(int(r), int(j))
 
 
+def _training(model: ChoqolateClassifier, table: ConceptScores, rows: ConceptScores) -> ConceptScores:
+    """The training rows of a table that are labeled with a class of the model; if there are none, the given rows."""
+    known, train = class_index(model.classes_), training_rows(model, table)
+    if train.labels is None:
+        return rows
+    mask = np.array([label in known for label in train.labels.tolist()], dtype=bool)
+    return train.take(mask) if mask.any() else rows
+
+
 def _rows(model: ChoqolateClassifier, table: ConceptScores) -> tuple[ConceptScores, str]:
     """Validation rows, so that test rows stay unseen when concepts are chosen, if there are enough of them."""
     labelled = table.labelled()
     if labelled.rows.has_part("val"):
         validation = labelled.part("val")
-        counts = np.bincount(class_places(validation.labels, model.classes_), minlength=len(model.classes_))
-        if counts.min() >= 2 * TOO_FEW:
+        counts = Counter(validation.labels.tolist())
+        known = class_index(model.classes_)
+        if set(counts) <= set(known) and min(counts[name] for name in known) >= 2 * TOO_FEW:
             return validation, "val rows of the table"
     return held_out(model, table)
 

@@ -175,7 +175,7 @@ def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
     questions = Table.grid(padding=(0, 1))
     for place, one in enumerate(failing.suspects[:MOST_QUESTIONS], start=1):
         worst = one.slices[0]
-        facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)})"]
+        facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)}), p {p_text(worst.p_value)}"]
         facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {one.share:.1%}"]
         siblings = [cut(name) for name in one.concepts if name != worst.concept]
         facts += [f"correlated with {', '.join(siblings)}"] if siblings else []

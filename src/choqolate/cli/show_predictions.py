@@ -9,7 +9,7 @@ from rich.text import Text
 
 from choqolate._util.text import counted
 from choqolate.analysis.drift import Drift
-from choqolate.analysis.interval_text import share_text
+from choqolate.analysis.interval_text import p_text, share_text
 from choqolate.analysis.predicting import Predictions
 from choqolate.cli.terminal import cut, plain_table, printable_name
 
@@ -39,7 +39,7 @@ def show_predictions(console: Console, found: Predictions, output: Path) -> None
     calibration = found.model.calibration_
     said = "The probabilities are not calibrated."
     if calibration is not None:
-        said = f"The probabilities are calibrated on {calibration.rows:,} rows ({calibration.source})."
+        said = f"The probabilities are calibrated on {calibration.rows:,} rows ({printable_name(calibration.source)})."
     console.print(Text(f"\n{said}", style="dim"), soft_wrap=True)
     if found.abstention is not None:
         console.print(Text(str(found.abstention), style="dim"), soft_wrap=True)
@@ -48,11 +48,13 @@ def show_predictions(console: Console, found: Predictions, output: Path) -> None
 
 def show_drift(console: Console, found: Drift) -> None:
     """The verdict, the concepts that drifted and weigh most, and the classes."""
-    console.print(Text(found.verdict, style="bold"), soft_wrap=True)
-    if found.drifted and not found.too_few:
+    console.print(Text(printable_name(found.verdict), style="bold"), soft_wrap=True)
+    if found.too_few:
+        return
+    if found.drifted:
         table = plain_table("concept", "model share", "shift", "KS", "p", "outside A", "outside B")
         for one in found.drifted[:_MOST_CONCEPTS]:
-            p = "<0.001" if one.p_value < 0.001 else f"{one.p_value:.3f}"
+            p = p_text(one.p_value)
             outside = (f"{share:.1%}" for share in (one.outside_first, one.outside_second))
             table.add_row(
                 Text(cut(one.concept)), f"{one.share:.1%}", f"{one.shift:+.3f}", f"{one.statistic:.3f}", p, *outside
@@ -61,18 +63,18 @@ def show_drift(console: Console, found: Drift) -> None:
         if len(found.drifted) > _MOST_CONCEPTS:
             console.print(Text(f"{_MOST_CONCEPTS} of {len(found.drifted):,} shown; --json lists all", style="dim"))
         said = "shift: change of the mean, in units of the training range; KS: Kolmogorov-Smirnov statistic; "
-        said += "p: corrected for all concepts (Holm)"
+        said += "p: corrected for all tests"
         console.print(Text(said, style="dim"), soft_wrap=True)
     _show_classes(console, found)
 
 
 def _show_classes(console: Console, found: Drift) -> None:
-    table = plain_table("class", "predicted in A", "in B", "difference (95%)")
+    table = plain_table("class", "predicted in A", "in B", "difference (95%)", "p")
     ordered = sorted(found.classes, key=lambda one: -abs(one.change))[:_MOST_CLASSES]
     for one in ordered:
         low, high = one.interval
         shares = f"{one.first.value:.1%}", f"{one.second.value:.1%}"
-        table.add_row(Text(cut(one.name)), *shares, f"{low:+.1%} to {high:+.1%}")
+        table.add_row(Text(cut(one.name)), *shares, f"{low:+.1%} to {high:+.1%}", p_text(one.p_value))
     console.print("", table)
     corrected = f"differences: intervals are corrected for {len(found.classes):,} classes"
     more = "; only the largest changes are shown, --json lists all" if len(ordered) < len(found.classes) else ""
@@ -86,3 +88,9 @@ def _show_classes(console: Console, found: Drift) -> None:
     if found.unlike is not None:
         first, second = map(share_text, found.unlike)
         console.print(Text(f"\nunlike any training image: {first} in A, {second} in B"), soft_wrap=True)
+    trained = [name for name, was in zip("AB", found.trained_on, strict=True) if was]
+    if trained:
+        said = (
+            f"The model was trained on rows of {' and '.join(trained)}, so accuracies and unlike images are not judged."
+        )
+        console.print(Text(said, style="dim"), soft_wrap=True)
