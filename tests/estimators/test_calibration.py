@@ -102,7 +102,7 @@ def test_too_few_rows_are_not_calibrated_on():
     assert model.calibration_ is None
     with pytest.raises(cq.ChoqolateError, match="at least 10 labeled rows"):
         model.calibrate(X[:9], y[:9])
-    with pytest.raises(cq.ChoqolateError, match="Expected labels to calibrate with"):
+    with pytest.raises(cq.ChoqolateError, match="Expected labels to calibrate on"):
         model.calibrate(X)
     with pytest.raises(cq.ChoqolateError, match="Expected a calibrated model"):
         model.abstention(0.9)

@@ -344,7 +344,7 @@ def test_suspects_come_with_the_command_that_removes_them(model, table, tmp_path
         f"{percent(before.accuracy)} → {percent(after.accuracy)}{change_text(compared.overall)}",
         f"{percent(before.worst_group[1])} → {percent(after.worst_group[1])}{change_text(compared.worst_group[1])}",
     ]
-    assert f"“{compared.worst_group[0]}”, would change by {judged_text(compared.worst_group[1])}." in page.text
+    assert f"worst group, “{compared.worst_group[0]}”: {judged_text(compared.worst_group[1])}." in page.text
 
 
 def test_a_model_far_better_on_its_training_images_is_noted(tmp_path):
@@ -472,7 +472,7 @@ def test_rows_that_were_trained_on_are_not_called_held_out(table, tmp_path):
     whole = ConceptScores(**{**vars_of(train), "split": None})
     with pytest.warns(cq.ChoqolateWarning, match="some of these rows were used for training") as said:
         page = page_of(tmp_path, small_model(table).remove_concepts("crest", mode="impute"), whole)
-    assert sum("trained on" in str(warning.message) for warning in said) == 1
+    assert sum("used for training" in str(warning.message) for warning in said) == 1
     assert [row for row in page.tables["Numbers"] if row[0] == ""] == [["", "all rows, before", "all rows, after"]]
     assert "Some of these rows were used for training" in page.text
 
