@@ -7,7 +7,7 @@ import pytest
 
 import choqolate as cq
 from choqolate.analysis.model_difference import compare_models
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from tests.small_tables import bird_scores
 
 
@@ -90,6 +90,13 @@ def test_rows_without_labels_are_enough_for_disagreements(models, table):
     found = compare_models(*models, table.with_columns(labels=None)).disagreements
     assert (found.right, found.change, found.chosen) == (None, None, "all rows")
     assert len(found.rows) == 400
+
+
+def test_doubtful_rows_and_empty_tables_are_named(models, table):
+    with pytest.warns(ChoqolateWarning, match="used for training"):
+        compare_models(*models, table.with_columns(split=["test"] * 400))
+    with pytest.raises(ChoqolateError, match="but the table is empty"):
+        compare_models(*models, table.take([]))
 
 
 def test_other_classes_are_refused(models, table):

@@ -12,7 +12,7 @@ from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.failing_slices import find_failing_slices
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.data.provenance import BackboneRecord
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.report.model_card import model_card, write_card
 from tests.reports import NASTY, bird_table, nasty_table, small_model
 
@@ -92,7 +92,8 @@ def test_a_model_as_trained_says_so(model):
 
 
 def test_scores_without_labels_are_no_numbers(model, table):
-    assert model_card(model, table.with_columns(labels=None)) == model_card(model)
+    with pytest.warns(ChoqolateWarning, match="have no labels"):
+        assert model_card(model, table.with_columns(labels=None)) == model_card(model)
 
 
 def test_odd_names_are_text():
@@ -101,7 +102,7 @@ def test_odd_names_are_text():
     assert card.startswith("# Model card: \\<script>\\|x\n")
     text, code = card.split("## How to train it again")
     assert not re.search(r"(?<!\\)<(script|b|img|a|i|u)\b", text)
-    assert code.count("```") == 2
+    assert code.count("```") == 2 * 3  # the commands, words.txt and spurious.txt
     groups = cells(section(card, "Numbers"))
     assert {len(row) for row in groups} == {3}
     assert NASTY[0].replace("<", "\\<") in card
@@ -109,7 +110,8 @@ def test_odd_names_are_text():
 
 def test_backticks_do_not_end_the_block_of_commands(table):
     card = model_card(small_model(table).with_provenance(backbone=BackboneRecord(name="my ``` encoder")))
-    assert card.rstrip().endswith("\n````")
+    assert "\n````\nchoqolate score IMAGES/" in card
+    assert all(f"\n{name}\n" in card.split("`words.txt`:")[1] for name in table.concepts)
 
 
 def test_one_layer_and_many_classes(table):

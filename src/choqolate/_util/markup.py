@@ -18,7 +18,8 @@ def markdown(text: str) -> str:
     >>> print(markdown("a | b, <0.001"))
     a \| b, <0.001
     """
-    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
+    shown = "".join(c if c.isprintable() or c == "\u200d" else repr(c)[1:-1] for c in " ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\g<0>", shown)
 
 
 def pipes(grid: Sequence[Sequence[str]], n_left: int) -> Iterator[str]:

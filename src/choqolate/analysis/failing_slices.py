@@ -207,7 +207,7 @@ class _SliceCounts:
             off = self.is_off(r)
             self.off[:, r] = right.astype(float) @ off, off.sum(0)
             self.on[:, r] = right.sum() - self.off[0, r], len(right) - self.off[1, r]
-        possible = (np.minimum(self.off[1], self.on[1]) >= TOO_FEW) & self._known[:, None]
+        possible = (np.minimum(self.off[1], self.on[1]) >= TOO_FEW) & self._known[:, None] & _in_use(model)
         self.tried = int(possible.sum())
         counts = self.on[0], self.on[1], self.off[0], self.off[1]
         low, high = difference_intervals(*counts, confidence=1 - LEVEL / max(self.tried, 1))
@@ -285,6 +285,12 @@ class _SliceCounts:
             return None
         r, j = np.unravel_index(int(self.low.argmax()), self.low.shape)
         return self.slice_of(int(r), int(j))
+
+
+def _in_use(model: ChoqolateClassifier) -> np.ndarray:
+    """Mask ``(M,)`` of the concepts that were not removed from all nodes: the others cannot matter any more."""
+    gone: np.ndarray = np.all(model.network_.gone.numpy(), axis=0)
+    return ~gone[: len(model.concepts_)]
 
 
 def _training(model: ChoqolateClassifier, table: ConceptScores, rows: ConceptScores) -> ConceptScores:

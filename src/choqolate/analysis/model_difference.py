@@ -9,6 +9,7 @@ import numpy as np
 
 from choqolate._util.text import listed
 from choqolate.analysis.evaluation import held_out
+from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
 from choqolate.data.rows import class_index, class_places
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_inputs import inputs
@@ -194,8 +195,14 @@ def _changes(difference: np.ndarray, names: list[str], most: int = 10) -> tuple[
 
 
 def _disagreements(first: ChoqolateClassifier, second: ChoqolateClassifier, table: ConceptScores) -> Disagreements:
+    if not len(table):
+        raise ChoqolateError("Expected rows to compare the models on, but the table is empty.")
     labelled = table.labels is not None
     rows, chosen = held_out(second, table) if labelled else (table, "all rows")
+    for model in (first, second):
+        warn_of_another_source(model, rows)
+        if labelled:
+            warn_of_training_rows(model, rows)
     predicted, margins = zip(*(_predict(model, rows) for model in (first, second)), strict=True)
     differ = np.flatnonzero(predicted[0] != predicted[1])
     right = change = None

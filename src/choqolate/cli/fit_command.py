@@ -177,7 +177,7 @@ def fit(
     Example: [bold]choqolate fit scores.parquet -o model[/]
     """
     from choqolate._util.files import check_figure
-    from choqolate.analysis.evaluation import evaluate_parts, spurious_concepts
+    from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.show_formulas import show_formulas
     from choqolate.cli.terminal import open_console, show_next
@@ -218,9 +218,8 @@ def fit(
     model = fit_scores(table, leave_out=leave_out or (), n_runs=runs, verbose=True, **parameters)
     model.set_params(verbose=False).save(output)
     results = evaluate_parts(model, table)
-    if "held out" in results:
-        model.measured_ = results["held out"].as_dict()
-        model.save(output)
+    model = note_numbers(model, results)
+    model.save(output)
     show.show_headline(console, scores, model)
     show.show_search(console, model)
     show.show_summary(console, results)

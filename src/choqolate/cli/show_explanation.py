@@ -19,6 +19,7 @@ from choqolate.cli.show_formulas import show_formulas
 from choqolate.cli.terminal import cut, number, plain_table, printable_name, show_next
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.predictions import doubt
 from choqolate.estimators.table_inputs import inputs
 from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, explain_image, explain_model
 from choqolate.report.model_origin import removal_command
@@ -35,16 +36,19 @@ def show_images(console: Console, model: ChoqolateClassifier, rows: ConceptScore
     for row, path in enumerate(rows.paths):
         if row:
             console.print()
-        show_image(console, str(path), explain_image(model, inputs(model, rows.take([row]))))
+        one = rows.take([row])
+        show_image(console, str(path), explain_image(model, inputs(model, one)), doubt(model, one))
 
 
-def show_image(console: Console, name: str, why: ImageExplanation) -> None:
+def show_image(console: Console, name: str, why: ImageExplanation, doubts: str = "") -> None:
     """Predicted classes, the concepts and nodes that decided, and what would change the prediction."""
     console.print(Text(printable_name(name), style="bold"), soft_wrap=True)
     table = plain_table("class", "probability")
     for label, probability in why.probabilities[:MOST_CLASSES]:
         table.add_row(Text(cut(label)), f"{probability:.1%}")
     console.print(table)
+    if doubts:
+        console.print(Text(f"Look twice: {printable_name(doubts)}.", style="yellow"), soft_wrap=True)
     console.print(Text(f"\nWhy {printable_name(why.lead.subjects[0])}", style="bold"), soft_wrap=True)
     _show_steps(console, "concept", why.lead, MOST_CONCEPTS)
     if why.node_lead is not None:
@@ -183,6 +187,6 @@ def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
         questions.add_row("", Text("; ".join(facts), style="dim"))
     console.print(questions)
     rest = len(failing.suspects) - MOST_QUESTIONS
-    more = f" The report shows {rest:,} more." if rest > 0 else ""
+    more = f" The first {MOST_QUESTIONS} are listed; the report shows more." if rest > 0 else ""
     corrected = " Intervals are corrected for the number of slices." if failing.suspects else ""
     console.print(Text(f"{failing.verdict()}{corrected}{more}", style="dim"))

@@ -85,7 +85,10 @@ class ConceptEstimator:
     def raw_scores(self, X: Any) -> np.ndarray:
         """Raw scores of the fitted concepts, ``(n, M)`` in float64, checked."""
         check_is_fitted(self)
-        X = inputs(self, X) if isinstance(X, ConceptScores) else X
+        if isinstance(X, ConceptScores):
+            if not len(X):
+                raise ChoqolateError("Expected scores of at least one row, but the table is empty.")
+            X = inputs(self, X)
         check_columns(X)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, self.concepts_)

@@ -71,6 +71,15 @@ def predict_table(
     return pd.concat([front, table], axis=1) if len(front.columns) else table
 
 
+def doubt(model: ChoquetEstimator, X: Any) -> str:
+    """Say why a prediction for one row should not be trusted: what its flags say; nothing if there is none."""
+    if model.reference_ is None:
+        return ""
+    raw = model.raw_scores(X)
+    flags = _flags(model, novelty(model, raw, used_concepts(model)), np.ones(len(raw)), None)
+    return str(flags["why_look"][0])
+
+
 def used_concepts(model: ChoquetEstimator) -> np.ndarray:
     """Mask ``(M,)`` of the concepts that carry 95% of at least one class."""
     shares = metrics.per_concept(model.class_attributions_ @ model.node_attributions_, len(model.concepts_))

@@ -44,7 +44,7 @@ def expected_calibration_error(
     if len(names) != shares.shape[1]:
         raise ChoqolateError(f"classes: expected {shares.shape[1]}, one for each column, got {len(names)}.")
     truth = as_labels(y_true, "y_true", len(shares))
-    unknown = sorted({str(label) for label in truth if label not in names})
+    unknown = sorted(map(str, set(truth) - set(names)))
     if unknown:
         raise ChoqolateError(f"y_true: expected labels among {listed(names)}, got {listed(unknown)}.")
     top = shares.argmax(axis=1)

@@ -67,7 +67,7 @@ def write_difference(
         names=names,
         summary=_summary(found, names),
         one_layer=first.one_layer_,
-        nodes=_nodes(found)[:MOST_NODES],
+        nodes=_nodes(found),
         n_nodes=len(found.matches),
         only=[(names[0], found.only_first), (names[1], found.only_second)],
         numbers=None if disagreements is None else _numbers(disagreements),
@@ -106,7 +106,7 @@ def _numbers(rows: Disagreements) -> dict[str, Any]:
 def _nodes(found: ModelDifference) -> list[dict[str, Any]]:
     """Partners side by side, the least alike first."""
     explained = [explain_model(model, most=0) for model in (found.first, found.second)]
-    ordered = sorted(found.matches, key=lambda match: match.similarity)
+    ordered = sorted(found.matches, key=lambda match: match.similarity)[:MOST_NODES]
     return [
         {
             "sides": [_side(explained[0], match.first), _side(explained[1], match.second)],

@@ -76,6 +76,7 @@ def image_card(
         "nodes": [] if why.node_lead is None else steps(why.node_lead, MOST_NODES),
         "counterfactual": why.counterfactual,
         "before": _before(why, marked),
+        "doubt": "",
     }
 
 

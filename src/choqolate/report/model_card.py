@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.explain import explain_model, leading
 from choqolate.explain.model_protocols import check_choquet_model
-from choqolate.report.model_origin import commands, facts
+from choqolate.report.model_origin import commands, facts, words
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -89,6 +89,9 @@ def model_card(model: ChoqolateClassifier, table: ConceptScores | None = None, *
     A CHOQOLATE model that distinguishes 3 classes (0, 1, 2) using 13 concepts through 4 nodes...
     """
     check_choquet_model(model, "to write a model card")
+    if table is not None and table.labels is None:
+        message = "The scores have no labels, so the model is not measured on them for its card."
+        warnings.warn(message, ChoqolateWarning, stacklevel=2)
     parts = [
         _head(model, name),
         _training(model),
@@ -137,7 +140,7 @@ def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[st
     lines = [
         "## Numbers",
         "",
-        f"Measured{when} on {result.chosen}. In parentheses: 95% intervals.",
+        f"Measured{when} on {markdown(result.chosen)}. In parentheses: 95% intervals.",
         "",
         *_shares("", shares),
     ]
@@ -171,7 +174,13 @@ def _questions(model: ChoqolateClassifier, table: ConceptScores | None) -> list[
         return []
     found = find_failing_slices(model, table)
     questions = [f"{place}. {markdown(one.question)}" for place, one in enumerate(found.suspects[:MOST_QUESTIONS], 1)]
-    return ["## Where it fails", "", found.verdict(), *([""] if questions else []), *questions]
+    return [
+        "## Where it fails",
+        "",
+        f"On {found.chosen}: {markdown(found.verdict())}",
+        *([""] if questions else []),
+        *questions,
+    ]
 
 
 def _nodes(model: ChoqolateClassifier) -> list[str]:
@@ -219,7 +228,17 @@ def _effects(model: ChoqolateClassifier, table: ConceptScores | None) -> Iterabl
 
 
 def _again(model: ChoqolateClassifier) -> list[str]:
+    """The commands, and the files that they read."""
     lines = commands(model)
-    longest = max((len(run) for run in re.findall("`+", "".join(lines))), default=0)
-    fence = "`" * max(3, longest + 1)  # a name with backticks must not end the block
-    return ["## How to train it again", "", fence, *lines, fence]
+    files = {name: content for name, content in words(model).items() if any(name in line for line in lines)}
+    parts = ["## How to train it again", "", *_code(lines)]
+    for name, content in files.items():
+        parts += ["", f"`{name}`:", "", *_code(content)]
+    return parts
+
+
+def _code(lines: Sequence[str]) -> list[str]:
+    """A block of code; a name with backticks does not end it."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence, *lines, fence]

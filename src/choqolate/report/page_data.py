@@ -20,6 +20,7 @@ from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
 from choqolate.concepts.new_images import find_images
 from choqolate.data.rows import class_index, class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.predictions import doubt
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import training_rows
 from choqolate.explain import ModelExplanation, explain_image, explain_model
@@ -186,6 +187,8 @@ class View:
         files = dict(enumerate(map(Path, images.paths)))
         with item_bar(len(images), "explaining images", enabled=self.verbose) as advance:
             cards = self._cards(images, range(len(images)), files, advance)
+        for row, card in enumerate(cards):
+            card["doubt"] = doubt(self.model, images.take([row]))
         set_scale([fall for card in cards for fall in waterfalls_of(card)])
         return cards
 
