@@ -44,9 +44,10 @@ def test_formulas_evaluate_to_the_values_of_nodes_and_classes(form, seed, spread
     z = clf.scale(scores())
     values = clf.network_.node_values(clf.network_.as_inputs(z)).numpy()
     formulas = clf.formulas(max_terms=None)
+    expected = clf.class_scores(scores()) if clf.one_layer_ else values
     assert len(formulas) == values.shape[1]
     for n, formula in enumerate(formulas):
-        np.testing.assert_allclose(formula.evaluate(z), values[:, n], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(formula.evaluate(z), expected[:, n], rtol=0, atol=1e-12)
         assert (formula.n_rest, formula.rest) == (0, 0.0)
     inputs = z if clf.one_layer_ else values
     for r, formula in enumerate(clf.formulas(max_terms=None, layer="classes")):
@@ -131,6 +132,8 @@ def test_how_formulas_read():
         Term(0.1, "max", ("parkland", "lake")),
     ]
     assert str(short[1]) == "0.24 min(woods, parkland)"
+    assert str(signed[0]) == "− 1.50 woods"
+    assert str(Term(-0.0001, "max", ("woods", "lake"))) == "− <0.001 max(woods, lake)"
     assert repr(short) == "Formula(node 3, 3 terms, 1 smaller one)"
 
 
@@ -151,6 +154,16 @@ def test_free_weights_have_formulas_with_signs():
     for n, formula in enumerate(clf.formulas(None)):
         np.testing.assert_allclose(formula.evaluate(z), values[:, n], rtol=0, atol=1e-12)
     assert " − " in str(clf.formulas(None))
+
+
+def test_without_nodes_formulas_have_the_shift_of_a_recalibration():
+    clf = edited_model("one layer", 1, 1.5, "recalibrate")
+    assert clf.network_.class_shift.any()
+    for r, formula in enumerate(clf.formulas(max_terms=None)):
+        assert formula.shift == clf.network_.class_shift[r]
+        np.testing.assert_allclose(
+            formula.evaluate(clf.scale(scores())), clf.class_scores(scores())[:, r], rtol=0, atol=1e-12
+        )
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):

@@ -139,20 +139,34 @@ def test_the_heaviest_terms_of_products_are_found_without_looking_at_all(capacit
     assert capacity.n_terms().tolist() == [len(all_terms(capacity, node)) for node in range(capacity.shape[0])]
 
 
-def test_few_pairs_of_many_inputs_are_looked_at(monkeypatch):
-    capacity = make(1, 3, 3_000, spread=6.0)
-    looked_at = []
+@pytest.fixture
+def looked_at(monkeypatch):
+    """Sizes of the blocks of pairs that are computed."""
+    sizes = []
     products = factored.FactoredCapacity._products
     monkeypatch.setattr(
         factored.FactoredCapacity,
         "_products",
-        lambda self, rows: looked_at.append(len(rows) * self.shape[1]) or products(self, rows),
+        lambda self, rows: sizes.append(len(rows) * self.shape[1]) or products(self, rows),
     )
+    return sizes
+
+
+@pytest.mark.parametrize("spread", [6.0, 1.0, 0.1, 0.01, 0.0])  # from a few heavy inputs to all alike
+def test_few_pairs_of_many_inputs_are_looked_at(looked_at, spread):
+    capacity = make(1, 3, 3_000, spread=spread)
     ten = capacity.terms(0, 10)
     assert sum(looked_at) < 3_000**2 / 20
     b, c = capacity.pairs(slice(None))
     everything = torch.cat([capacity.singles()[0], b[0].triu().flatten(), c[0].triu().flatten()])
     assert_close(ten.weight, everything.topk(10).values)
+
+
+def test_blocks_of_pairs_fit_the_workspace(looked_at, monkeypatch):
+    monkeypatch.setattr(factored, "fitting", lambda size: max(1, 20_000 // size))
+    capacity = make(1, 2, 400, spread=1.0)
+    assert len(capacity.terms(0).weight) == capacity.n_terms()[0]
+    assert max(looked_at) <= 20_000
 
 
 def test_signed_weights_are_ranked_by_size():

@@ -245,6 +245,27 @@ def test_removal_and_simplification_in_either_order(form, seed, mode, max_terms)
     gone[:, sea] = True
     _, left = simple.capacity.without(gone, canonical=mode == "canonical")
     np.testing.assert_allclose(other.removal_.mass_retained, left, atol=1e-12)
+    np.testing.assert_allclose(other.removal_.shapley_lost, simple.attributions()[:, sea].sum(1), atol=1e-12)
+
+
+def test_a_removal_reports_no_loss_of_a_concept_that_a_simplification_dropped():
+    simple = some_model("pairwise", 0, 1.5).simplify(max_terms=2)
+    dropped = ~simple.node_attributions_.any(0)
+    name = CONCEPTS[int(np.argmax(dropped))]
+    assert dropped.any()
+    removal = simple.remove_concepts(name).removal_
+    for numbers in (removal.mass_lost, removal.shapley_lost, removal.shapley, removal.involved):
+        np.testing.assert_allclose(numbers, 0, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("recalibrated", [False, True])
+def test_nothing_is_simplified_again_to_report_it(monkeypatch, recalibrated):
+    clf = fitted("pairwise").simplify(max_terms=4, classes=True)
+    clf = clf.recalibrate(scores()) if recalibrated else clf
+    again = []
+    monkeypatch.setattr("choqolate.network.fitted.simplify", lambda *inputs: again.append(inputs))
+    assert clf.network_.simplification.terms.tolist() == [4, 4, 4]
+    assert not again
 
 
 def test_frozen_inputs_stay_at_their_means():

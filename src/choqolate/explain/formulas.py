@@ -40,7 +40,7 @@ class Term(NamedTuple):
     inputs: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_rounded(self.weight)} {self.expression()}"
+        return f"{'− ' if self.weight < 0 else ''}{_rounded(abs(self.weight))} {self.expression()}"
 
     def expression(self, show: Callable[[str], str] = str) -> str:
         """What the weight is multiplied by; ``show`` says how a name is written."""
@@ -196,7 +196,7 @@ class Formulas(Sequence[Formula]):
         n_rest = max(0, self._n_terms[index] - len(terms.weight))
         alone = self._capacity.select([index])
         total = float(alone.interaction_mass()[0] + alone.singles().abs().sum())
-        of_classes = self._layer == "classes"
+        of_classes = self._layer == "classes" or self._network.one_layer
         return Formula(
             subject=self._subject(index),
             names=self._names,
@@ -226,7 +226,7 @@ def _quoted(name: str) -> str:
 
 
 def _rounded(weight: float) -> str:
-    """A weight to read: two decimals, or the first digit of a small one."""
+    """The size of a weight to read: two decimals, or the first digit of a small one."""
     if weight >= 0.0095:
         return f"{weight:.2f}"
     return f"{weight:.3f}" if weight >= _SMALLEST else "<0.001"

@@ -169,24 +169,43 @@ class FactoredCapacity(Capacity):
 
     @torch.no_grad()
     def terms(self, node: int, most: int | None = None, mass: float = math.inf) -> Terms:
-        # A pair weighs no more than all pairs of either member together. So inputs are taken in the order of that
-        # weight, each with those before it, until no pair to come can be among the heaviest.
+        # Inputs are taken in the order of the most that a pair of theirs can weigh, each with those before it, until no
+        # pair to come can be among the heaviest. Weights that differ by rounding alone count as equal.
         alone = self.select([node])
-        found = Terms.of_singles(alone.singles()[0]).heaviest(most)
-        in_pairs = (alone.involved_mass() - alone.singles())[0]
-        ranked = in_pairs.argsort(descending=True, stable=True)
+        found = Terms.of_singles(alone.singles()[0]).heaviest(most, mass)
+        bounds, ranked = alone._bound_pairs().sort(descending=True, stable=True)
+        bounds = bounds * (1 - 64 * torch.finfo(bounds.dtype).eps)
         start = 1
-        while start < len(ranked) and not _settled(found.weight, float(in_pairs[ranked[start]]), most, mass):
-            rows = torch.arange(start, min(start + fitting(8 * (start + 1)), len(ranked)), device=ranked.device)
+        while start < len(ranked) and (least := _least(found.weight, most, mass)) < float(bounds[start]):
+            rows = torch.arange(start, min(start + _block_rows(start), len(ranked)), device=ranked.device)
             seen = ranked[: start + len(rows)]
-            row, column = torch.nonzero(rows[:, None] > torch.arange(len(seen), device=seen.device), as_tuple=True)
-            one, other = seen[rows[row]], seen[column]
             for is_max, weights in enumerate(alone._among(seen)._products(rows)):
+                row, column = torch.nonzero(weights[0].tril_(start - 1) > least, as_tuple=True)
+                one, other = seen[rows[row]], seen[column]
                 kind = torch.full_like(one, is_max, dtype=torch.bool)
                 new = Terms(torch.minimum(one, other), torch.maximum(one, other), kind, weights[0, row, column])
-                found = found.and_also(new.heaviest(most)).heaviest(most)
+                found = found.and_also(new.heaviest(most)) if len(row) else found
+            found = found.heaviest(most, mass)
             start += len(rows)
-        return found.heaviest(most, mass)
+        return found
+
+    def _bound_pairs(self) -> Tensor:
+        r"""The most that a pair of each input can weigh ``(M,)``, in one integral: the least of three bounds.
+
+        A pair weighs :math:`x_j \cdot y_l`, where x has the columns of p and q times the root of the mixture, and y
+        those of q and p. That is at most the weight of all pairs of j, and at most :math:`x_j \cdot \max_l y_l`, which
+        is small if a few inputs are heavy. For inputs that are nearly alike the least is :math:`x_j \cdot \bar y +
+        \bar x \cdot y_l - \bar x \cdot \bar y + |x_j - \bar x| |y_l - \bar y|`, at its largest over l.
+        """
+        _, on_min, on_max = self._mixture()
+        bound = torch.zeros_like(self.a[0])
+        for mixture in (on_min, on_max):
+            x = torch.cat([self.p, self.q], 1)[0] * mixture.sqrt().repeat(1, 2).T
+            mean, largest = (side.roll(len(x) // 2) for side in (x.mean(1), x.amax(1)))
+            on_average, apart = mean @ x, (x - x.mean(1, keepdim=True)).norm(dim=0)
+            by_mean = on_average + on_average.max() - mean @ x.mean(1) + apart * apart.max()
+            bound = torch.maximum(bound, torch.minimum(by_mean, largest @ x))
+        return torch.minimum(bound, (self.involved_mass() - self.singles())[0])
 
     def n_terms(self) -> Tensor:
         counts = [self.select([node])._count_terms() for node in range(len(self.a))]
@@ -203,10 +222,16 @@ class FactoredCapacity(Capacity):
         return count
 
 
-def _settled(weights: Tensor, largest: float, most: int | None, mass: float) -> bool:
-    """Whether the heaviest terms are among these weights, in descending order, if no other one exceeds ``largest``."""
-    certain = weights[weights >= largest]
-    return len(certain) == most or float(certain.sum()) >= mass
+def _block_rows(start: int) -> int:
+    """How many rows k to take after ``start`` others: few at first, and their k (start + k) pairs fit the workspace."""
+    fits = (math.isqrt(start**2 + 4 * fitting(1)) - start) // 2
+    return max(1, min(fits, max(start, 64)))
+
+
+def _least(weights: Tensor, most: int | None, mass: float) -> float:
+    """What a term must exceed to be one of the heaviest, given weights of some, in descending order."""
+    enough = len(weights) == most or float(weights.sum()) >= mass
+    return float(weights[-1]) if enough else 0.0
 
 
 def _mix(weights: Tensor, terms: Tensor) -> Tensor:

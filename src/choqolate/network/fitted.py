@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -232,7 +233,7 @@ class FittedNetwork:
         removed = [name for name, of_nodes in factors.items() if (of_nodes == 0).any()]
         scaled = {name: of_nodes[(of_nodes != 0) & (of_nodes != 1)] for name, of_nodes in factors.items()}
         return report_removal(
-            self.trained_nodes(),
+            self._nodes_before_removal(),
             self.gone,
             self._state.moving,
             edits=edits,
@@ -241,13 +242,19 @@ class FittedNetwork:
             class_shift=self.class_shift,
         )
 
+    def _nodes_before_removal(self) -> Nodes:
+        """The first layer before the first removal or reweighting in force: simplified, if that came before it."""
+        earlier = tuple(itertools.takewhile(lambda edit: not isinstance(edit, Remove | Reweight), self.edits_in_force))
+        return replace(self, edits=earlier).nodes
+
     @cached_property
     def simplification(self) -> Simplification | None:
         """What the latest simplification dropped, and what that can change at most; ``None`` without one."""
-        earlier, latest, _ = split_history(self.edits_in_force)
+        earlier, latest, later = split_history(self.edits_in_force)
         if not latest:
             return None
-        before, after = replace(self, edits=earlier), replace(self, edits=(*earlier, *latest))
+        before = replace(self, edits=earlier)
+        after = replace(self, edits=(*earlier, *latest)) if affected_concepts(later) else self
         dropped, class_dropped = 1 - after._state.held, 1 - after._classes[1]
         layers = [one.class_layer for one in (before, after)]
         of_classes = [np.zeros(0, dtype=np.int64) if layer is None else layer.n_terms().numpy() for layer in layers]
