@@ -102,10 +102,17 @@ def test_too_few_rows_are_not_calibrated_on():
     assert model.calibration_ is None
     with pytest.raises(cq.ChoqolateError, match="at least 10 labeled rows"):
         model.calibrate(X[:9], y[:9])
-    with pytest.raises(cq.ChoqolateError, match="Expected labels to calibrate with"):
+    with pytest.raises(cq.ChoqolateError, match="Expected labels to calibrate on"):
         model.calibrate(X)
     with pytest.raises(cq.ChoqolateError, match="Expected a calibrated model"):
         model.abstention(0.9)
+
+
+def test_validation_rows_without_labels_are_no_validation_rows(table):
+    labels = np.where(table.split == "val", None, table.labels)
+    with pytest.warns(cq.ChoqolateWarning, match="180 of 900 rows have no label"):
+        model = cq.fit_scores(table.with_columns(labels=labels), **FAST)
+    assert model.calibration_.source == "training rows held out of a second run"
 
 
 def test_runs_are_calibrated_where_it_costs_nothing(table):
