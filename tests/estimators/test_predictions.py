@@ -147,6 +147,15 @@ def test_blocks_and_kinds_of_input_give_the_same(birds, model, monkeypatch):
     assert len(model.predict_table(X[:3], reasons=99).filter(like="reason_").columns) == 6
 
 
+def test_without_reasons_no_attribution_is_computed(birds, model, monkeypatch):
+    X, _, _ = birds
+    usual = model.predict_table(X[:20])
+    monkeypatch.setattr(predictions, "explain_rows", lambda *_, **__: pytest.fail("attributions were computed"))
+    found = model.predict_table(X[:20], reasons=0)
+    pd.testing.assert_frame_equal(found, usual[list(found.columns)])
+    assert "reason_1" not in found
+
+
 def test_numbers_as_classes_stay_numbers(birds):
     X, y, _ = birds
     model = cq.ChoqolateClassifier(n_nodes=2, epochs=2).fit(X.to_numpy(), (y == "waterbird").astype(int))

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -18,13 +19,15 @@ from choqolate._util.checks import check_number
 from choqolate._util.text import counted
 from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.metrics import Proportion
 from choqolate.metrics.calibration_error import binned_error
 from choqolate.metrics.intervals import TOO_FEW
 from choqolate.network.fitted import FittedNetwork
 
 Model = TypeVar("Model")
+
+STALE = "The probabilities were calibrated before the latest edits or undos and may be off. Calibrate the model again."
 
 _MOST_ROWS = 10_000  # whose confidences are kept
 _REACH = math.log(1_000)  # how far the temperature may move, as a factor
@@ -230,13 +233,33 @@ def uncalibrated(model: Model) -> Model:
 
 
 def abstain_by(model: Any, accuracy: float) -> Abstention:
-    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`."""
+    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`; without its warning."""
     if model.calibration_ is None:
         raise ChoqolateError(
             "Expected a calibrated model to choose a threshold, but this one is not calibrated. Calibrate it on "
             "labeled rows that it was not trained on (calibrate, or --calibrate SCORES)."
         )
     return choose_threshold(model.calibration_, accuracy)
+
+
+def warn_if_stale(model: Any, stacklevel: int) -> None:
+    """Warn if a model was calibrated before its latest edits."""
+    if model.calibration_ is not None and not model.calibration_is_current_:
+        warnings.warn(STALE, ChoqolateWarning, stacklevel=stacklevel)
+
+
+def calibration_text(model: Any) -> str:
+    """Say whether and on what a model was calibrated, and whether that was before its latest edits.
+
+    >>> from choqolate.estimators.classifier import ChoqolateClassifier
+    >>> calibration_text(ChoqolateClassifier())
+    'not calibrated'
+    """
+    known = model.calibration_
+    if known is None:
+        return "not calibrated"
+    when = "" if model.calibration_is_current_ else " before the latest edits"
+    return f"calibrated{when} on {counted(known.rows, 'row')} ({known.source})"
 
 
 def model_state(network: FittedNetwork) -> str:
