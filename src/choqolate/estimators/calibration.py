@@ -145,7 +145,11 @@ class Abstention:
 
 
 def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
-    """Choose the lowest threshold at which the calibration rows at or above it are right often enough.
+    """Choose the lowest threshold at which the calibration rows at or above it reach an accuracy, and promise it.
+
+    Both the share of these rows that are correct and their mean probability must reach it. The share alone would be
+    too optimistic: the lowest of many thresholds is chosen, where chance makes it high. An accuracy of 1 is reached
+    only by probabilities of 1.
 
     Args:
         calibration: of a model.
@@ -153,9 +157,9 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
 
     >>> confidences, right = np.linspace(1, 0.51, 50), np.arange(50) < 40
     >>> rows = Calibration(1.0, 50, "example", 0.1, 0.1, confidences, right, "")
-    >>> found = choose_threshold(rows, 0.95)
+    >>> found = choose_threshold(rows, 0.85)
     >>> round(found.threshold, 2), found.kept, found.right
-    (0.59, Proportion(hits=42, rows=50), Proportion(hits=40, rows=42))
+    (0.7, Proportion(hits=31, rows=50), Proportion(hits=31, rows=31))
     """
     check_number("abstain", accuracy, minimum=0, strict=True)
     if accuracy > 1:
@@ -163,7 +167,8 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
     confidences, hits = calibration.confidences, np.cumsum(calibration.right)
     counts = np.arange(1, len(confidences) + 1)
     last = np.append(confidences[1:] < confidences[:-1], True)  # of the rows with the same confidence
-    enough = np.flatnonzero(last & (hits >= accuracy * counts - 1e-9) & (counts >= TOO_FEW))
+    reached = np.minimum(hits, np.cumsum(confidences)) >= accuracy * counts - 1e-9
+    enough = np.flatnonzero(last & reached & (counts >= TOO_FEW))
     if not len(enough):
         return Abstention(float(accuracy), math.inf, Proportion(0, len(counts)), Proportion(0, 0))
     end = int(enough[-1])
