@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 import choqolate as cq
-from choqolate.analysis.predicting import predict_source
+from choqolate.analysis.predicting import check_predictions_file, predict_source
 from tests.cli.test_data_commands import choqolate as run_here
 from tests.cli.test_explain_command import place  # noqa: F401  # drawn birds, their scores, a model
 from tests.concepts.image_files import write_album
@@ -125,6 +125,7 @@ def test_one_image_a_list_and_embeddings_are_sources_too(run, place, tmp_path): 
     [
         (("scores.parquet", "-o", "p.txt"), "Expected a file that ends in .csv or .parquet, but got p.txt."),
         (("scores.parquet", "-o", "scores.parquet"), "scores.parquet is an input"),
+        (("scores.parquet", "-o", "birds/../scores.parquet"), "scores.parquet is an input"),
         (("scores.parquet", "-o", "words.txt/p.csv"), "words.txt is a file"),
         (("nothing", "-o", "p.csv"), "nothing does not exist"),
         (("words.txt", "-o", "p.csv"), "Expected scores (.parquet, .csv), an image"),
@@ -161,7 +162,8 @@ def test_a_model_is_calibrated_for_one_prediction(run, place, tmp_path):  # noqa
     )
     code, out, err = run(*arguments)
     assert code == 0
-    assert "calibrated before the latest edits or undos" in err
+    assert err.count("calibrated before the latest edits or undos") == 1
+    assert "The probabilities were calibrated before the latest edits on 100 rows" in " ".join(out.split())
     code, out, err = run(*arguments, "--calibrate", tmp_path / "scores.parquet")
     assert (code, len(err.splitlines())) == (0, 1)
     assert "The probabilities are calibrated on 100 rows (val rows of the table)." in out
@@ -169,7 +171,31 @@ def test_a_model_is_calibrated_for_one_prediction(run, place, tmp_path):  # noqa
     code, out, _ = run("eval", tmp_path / "model", tmp_path / "scores.parquet")
     assert code == 0
     assert "calibration error, as trained" in out
-    assert "before the latest edits: calibrate it again" in " ".join(out.split())
+    assert "calibrated before the latest edits on 100 rows (val rows of the table): calibrate it again" in " ".join(
+        out.split()
+    )
+
+
+def test_a_link_to_an_input_is_the_input(place, tmp_path):  # noqa: F811
+    (tmp_path / "link.parquet").symlink_to(place / "scores.parquet")
+    with pytest.raises(cq.ChoqolateError, match="is an input"):
+        check_predictions_file(tmp_path / "link.parquet", place / "scores.parquet")
+    check_predictions_file(tmp_path / "new.parquet", place / "scores.parquet", None)
+
+
+def test_labels_that_are_numbers_keep_all_their_digits(tmp_path):
+    X, y, _ = bird_scores(60)
+    labels = np.where(y == y[0], 12345678.0, 12345679.0)
+    table = cq.ConceptScores(X.to_numpy(), list(X.columns), labels=labels)
+    model = cq.ChoqolateClassifier(n_nodes=2, epochs=10).fit(X, labels)
+    found = predict_source(model, table)
+    found.save(tmp_path / "p.csv")
+    back = pd.read_csv(tmp_path / "p.csv")
+    for name in ("label", "predicted", "runner_up"):
+        assert back[name].tolist() == found.table[name].astype(float).tolist()
+    np.testing.assert_allclose(back["probability"], found.table["probability"].astype(float), rtol=1e-5)
+    assert max(len(text) for text in pd.read_csv(tmp_path / "p.csv", dtype=str)["probability"]) <= 11
+    assert back["contribution_3"].isna().tolist() == found.table["contribution_3"].isna().tolist()
 
 
 def test_drift_is_a_table_or_json(run, place, tmp_path):  # noqa: F811

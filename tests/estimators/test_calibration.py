@@ -108,6 +108,13 @@ def test_too_few_rows_are_not_calibrated_on():
         model.abstention(0.9)
 
 
+def test_validation_rows_without_labels_are_no_validation_rows(table):
+    labels = np.where(table.split == "val", None, table.labels)
+    with pytest.warns(cq.ChoqolateWarning, match="180 of 900 rows have no label"):
+        model = cq.fit_scores(table.with_columns(labels=labels), **FAST)
+    assert model.calibration_.source == "training rows held out of a second run"
+
+
 def test_runs_are_calibrated_where_it_costs_nothing(table):
     from choqolate.estimators.table_training import fit_scores_runs
 
@@ -125,6 +132,13 @@ def test_an_edit_makes_it_stale_and_taking_it_back_makes_it_current(table, model
     assert edited.restore().calibration_is_current_
     with pytest.warns(cq.ChoqolateWarning, match="calibrated before the latest edits or undos"):
         edited.predict_table(table)
+    with pytest.warns(cq.ChoqolateWarning, match="calibrated before the latest edits or undos") as said:
+        rule = edited.abstention(0.9)
+    assert (len(said), said[0].filename) == (1, __file__)
+    assert rule == model.abstention(0.9)
+    with pytest.warns(cq.ChoqolateWarning, match="calibrated before the latest edits or undos") as said:
+        edited.predict_table(table, abstain=0.9)
+    assert (len(said), said[0].filename) == (1, __file__)
     again = edited.calibrate(table.part("val"))
     assert again.calibration_is_current_
     assert again.annotate_edit(0, "background").calibration_is_current_
@@ -171,7 +185,11 @@ def test_the_threshold_is_the_lowest_that_reaches_the_accuracy(seed, wanted):
     right = rng.random(40) < confidences
     found = choose_threshold(Calibration(1.0, 40, "", 0.0, 0.0, confidences, right, ""), wanted)
     reached = [
-        t for t in sorted(set(confidences)) if (kept := confidences >= t).sum() >= 10 and right[kept].mean() >= wanted
+        t
+        for t in sorted(set(confidences))
+        if (kept := confidences >= t).sum() >= 10
+        and right[kept].mean() >= wanted
+        and confidences[kept].mean() >= wanted - 1e-9
     ]
     if not reached:
         assert not found.reached
@@ -182,6 +200,29 @@ def test_the_threshold_is_the_lowest_that_reaches_the_accuracy(seed, wanted):
     assert found.kept == (kept.sum(), 40)
     assert found.right == (right[kept].sum(), kept.sum())
     assert ("based on few rows" in str(found)) == (kept.sum() < 30)
+
+
+@pytest.mark.parametrize("n_rows", [50, 100, 500])
+@pytest.mark.parametrize("wanted", [0.9, 0.95])
+def test_where_probabilities_hold_the_accuracy_is_reached_on_average(n_rows, wanted):
+    rng = np.random.default_rng(0)
+    kept = hits = 0.0
+    for _ in range(300):
+        confidences = np.sort(rng.uniform(0.5, 1, n_rows))[::-1]
+        right = rng.random(n_rows) < confidences
+        found = choose_threshold(Calibration(1.0, n_rows, "", 0.0, 0.0, confidences, right, ""), wanted)
+        if found.reached:  # new rows are uniform on 0.5 to 1 as well, and as often correct as they say
+            low = max(found.threshold, 0.5)
+            kept, hits = kept + (1 - low), hits + (1 - low) * (1 + low) / 2
+    assert kept > 0
+    assert hits / kept >= wanted
+
+
+def test_no_probability_below_one_promises_to_be_always_correct():
+    rows = Calibration(1.0, 40, "", 0.0, 0.0, np.linspace(1, 0.9, 40), np.ones(40, dtype=bool), "")
+    assert not choose_threshold(rows, 1.0).reached
+    rows = Calibration(1.0, 40, "", 0.0, 0.0, np.ones(40), np.ones(40, dtype=bool), "")
+    assert choose_threshold(rows, 1.0).threshold == 0
 
 
 def test_abstaining_reaches_about_the_accuracy_on_other_rows(model):

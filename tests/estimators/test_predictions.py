@@ -147,6 +147,15 @@ def test_blocks_and_kinds_of_input_give_the_same(birds, model, monkeypatch):
     assert len(model.predict_table(X[:3], reasons=99).filter(like="reason_").columns) == 6
 
 
+def test_without_reasons_no_attribution_is_computed(birds, model, monkeypatch):
+    X, _, _ = birds
+    usual = model.predict_table(X[:20])
+    monkeypatch.setattr(predictions, "explain_rows", lambda *_, **__: pytest.fail("attributions were computed"))
+    found = model.predict_table(X[:20], reasons=0)
+    pd.testing.assert_frame_equal(found, usual[list(found.columns)])
+    assert "reason_1" not in found
+
+
 def test_numbers_as_classes_stay_numbers(birds):
     X, y, _ = birds
     model = cq.ChoqolateClassifier(n_nodes=2, epochs=2).fit(X.to_numpy(), (y == "waterbird").astype(int))
@@ -193,7 +202,7 @@ def test_a_damaged_reference_is_refused(tmp_path, model, damage):
     if damage == "limit":
         config["reference"]["limit"] = 0
     elif damage == "shape":
-        tensors["reference.centers"] = tensors["reference.centers"][:1].clone()
+        tensors["reference.centers"] = tensors["reference.centers"][:, :1].clone()
     else:
         del tensors["reference.directions"]
     save_torch(tensors, tmp_path / "model.safetensors")
@@ -201,6 +210,31 @@ def test_a_damaged_reference_is_refused(tmp_path, model, damage):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(cq.ChoqolateError, match="not a model that can be loaded"):
         cq.load(tmp_path)
+
+
+def test_a_class_of_one_row_among_many_has_a_center_but_does_not_need_one():
+    rng = np.random.default_rng(0)
+    z, targets = rng.random((30_000, 6)), rng.integers(0, 2, 30_000)
+    targets[12_346] = 2
+    reference = TrainingReference.fit(z, targets)
+    np.testing.assert_allclose(reference.centers[2], z[12_346], rtol=1e-6)
+    arrays = {name: getattr(reference, name) for name in ("centers", "directions", "spreads")}
+    for n_centers in (3, 2, 1):
+        arrays["centers"] = reference.centers[:n_centers]
+        assert TrainingReference.from_parts(reference.as_dict(), arrays, (3, 6)).centers.shape == (n_centers, 6)
+    with pytest.raises(cq.ChoqolateError, match="centers"):
+        TrainingReference.from_parts(reference.as_dict(), arrays | {"centers": reference.centers[:0]}, (3, 6))
+
+
+def test_rows_that_all_lie_on_their_class_center_can_be_saved_and_recognized(tmp_path):
+    X = pd.DataFrame({"sea": [0.1, 0.9] * 50, "oak": [0.7, 0.2] * 50, "red": [0.3, 0.5] * 50, "beak": [0.2, 0.4] * 50})
+    model = cq.ChoqolateClassifier(n_nodes=3, epochs=2).fit(X, ["owl", "duck"] * 50)
+    model.save(tmp_path)
+    back = cq.load(tmp_path)
+    same = back.predict_table(X + 1e-7)
+    assert np.isfinite(same["distance"]).all()
+    assert not same["unlike_training"].any()
+    assert back.predict_table(X + 0.1)["unlike_training"].all()
 
 
 def test_training_is_not_slowed_by_wide_tables():

@@ -638,6 +638,15 @@ def test_a_model_that_was_only_recalibrated_has_a_page(model, table, tmp_path):
     assert "Relative to the model as trained. Class scores were shifted" in page.text
 
 
+def test_a_calibration_before_the_latest_edits_is_not_shown_as_current(model, table, tmp_path):
+    calibrated = model.calibrate(table, source="some rows")
+    said = f"calibrated on {calibrated.calibration_.rows:,} rows (some rows), gives"
+    assert said in " ".join(page_of(tmp_path, calibrated, table).text.split())
+    edited = " ".join(page_of(tmp_path, calibrated.remove_concepts(model.concepts_[0]), table).text.split())
+    assert said not in edited
+    assert "calibrated before the latest edits on" in edited
+
+
 def test_a_restored_model_is_shown_as_it_was_trained(model, table, tmp_path):
     page = page_of(tmp_path, model.remove_concepts("sea").restore(), table)
     assert "held out, before" not in page.text

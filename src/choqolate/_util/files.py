@@ -89,6 +89,18 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to the same file, by whatever names and links; neither has to exist.
+
+    >>> same_file(Path("scores.csv"), Path("data/../scores.csv"))
+    True
+    """
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
 def check_output(target: Path) -> None:
     """Find out before the work, not after it, that a file cannot be written. Nothing is made yet."""
     if target.is_dir():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from choqolate._util.files import check_output, replacing
+from choqolate._util.files import check_output, replacing, same_file
 from choqolate._util.text import listed, printable
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
@@ -23,7 +23,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.datasets import read_source
 from choqolate.datasets.image_search import IMAGE_ENDINGS
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.calibration import Abstention
+from choqolate.estimators.calibration import Abstention, abstain_by
 from choqolate.estimators.predictions import FLAGS
 from choqolate.explain.model_protocols import check_choquet_model
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
     from choqolate.estimators.classifier import ChoqolateClassifier
 
+_NAMES = ("path", "label", "predicted", "runner_up")  # columns that are not measured
 ENDINGS = (".csv", ".parquet")
 UNREADABLE = "the image cannot be read"
 Place = str | os.PathLike[str]
@@ -76,9 +77,15 @@ class Predictions:
         check_predictions_file(target)
         with replacing(target) as temporary:
             if target.suffix.lower() == ".csv":
-                self.table.to_csv(temporary, index=False, float_format="%.6g")
+                _with_short_numbers(self.table).to_csv(temporary, index=False)
             else:
                 self.table.to_parquet(temporary, index=False)
+
+
+def _with_short_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Measured numbers as text with six digits; labels, which may be numbers too, as they are."""
+    measured = table.drop(columns=[name for name in _NAMES if name in table]).select_dtypes("floating")
+    return table.assign(**{name: measured[name].map("{:.6g}".format, na_action="ignore") for name in measured})
 
 
 def check_predictions_file(path: Path, *inputs: Path | None) -> None:
@@ -91,7 +98,7 @@ def check_predictions_file(path: Path, *inputs: Path | None) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise ChoqolateError(f"Expected a file that ends in .csv or .parquet, but got {path}. Change its name.")
     for file in inputs:
-        if file is not None and path.absolute() == file.absolute():
+        if file is not None and same_file(path, file):
             raise ChoqolateError(f"Expected a new file for predictions, but {path} is an input. Choose another name.")
     check_output(path)
 
@@ -137,7 +144,7 @@ def predict_source(
     check_choquet_model(model, "to predict with")
     if calibrate is not None:
         model = calibrated_on(model, calibrate)
-    rule = None if abstain is None else model.abstention(abstain)  # before the work
+    rule = None if abstain is None else abstain_by(model, abstain)  # before the work
     given = _resolve(model, source)
     if isinstance(given, ConceptScores):
         _check_no_images(backbone=backbone, embeddings=embeddings, workers=workers)

@@ -308,11 +308,11 @@ def _vocabulary(
 
 def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]) -> None:
     """Before the work: nothing of the user's is overwritten, and the image has a format that can be drawn."""
-    from choqolate._util.files import check_figure
+    from choqolate._util.files import check_figure, same_file
 
     for file in inputs:
         for target in (output, heatmap):
-            if file is not None and target is not None and target.absolute() == file.absolute():
+            if file is not None and target is not None and same_file(target, file):
                 raise ChoqolateError(f"expected another name for the output, {target} is an input: choose another one")
     if heatmap is not None:
         check_figure(heatmap)

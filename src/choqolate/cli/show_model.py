@@ -18,6 +18,7 @@ from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
+from choqolate.estimators.calibration import calibration_text
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import ModelExplanation, explain_model, leading
 from choqolate.metrics import PairedChange, Proportion
@@ -118,9 +119,8 @@ def show_evaluation(console: Console, title: str, result: Evaluation, model: Cho
     show_edits(console, model)
     show_summary(console, {"": result})
     if model.calibration_ is not None:
-        state = "" if model.calibration_is_current_ else ", before the latest edits: calibrate it again"
-        said = f"calibrated on {model.calibration_.rows:,} rows ({model.calibration_.source}){state}"
-        console.print(Text(said, style="dim"), soft_wrap=True)
+        advice = "" if model.calibration_is_current_ else ": calibrate it again"
+        console.print(Text(calibration_text(model) + advice, style="dim"), soft_wrap=True)
     for kind, shares in (("class", result.by_class), ("group", result.by_group)):
         if not shares:
             continue

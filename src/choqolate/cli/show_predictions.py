@@ -12,6 +12,7 @@ from choqolate.analysis.drift import Drift
 from choqolate.analysis.interval_text import p_text, share_text
 from choqolate.analysis.predicting import Predictions
 from choqolate.cli.terminal import cut, plain_table, printable_name
+from choqolate.estimators.calibration import calibration_text
 
 _MOST_CLASSES = 20
 _MOST_CONCEPTS = 15
@@ -36,10 +37,8 @@ def show_predictions(console: Console, found: Predictions, output: Path) -> None
         reasons.add_row(said, f"{count:,}")
     if look:
         console.print(reasons)
-    calibration = found.model.calibration_
-    said = "The probabilities are not calibrated."
-    if calibration is not None:
-        said = f"The probabilities are calibrated on {calibration.rows:,} rows ({printable_name(calibration.source)})."
+    stale = found.model.calibration_ is not None and not found.model.calibration_is_current_
+    said = f"The probabilities {'were' if stale else 'are'} {printable_name(calibration_text(found.model))}."
     console.print(Text(f"\n{said}", style="dim"), soft_wrap=True)
     if found.abstention is not None:
         console.print(Text(str(found.abstention), style="dim"), soft_wrap=True)

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -18,13 +19,15 @@ from choqolate._util.checks import check_number
 from choqolate._util.text import counted
 from choqolate.data.rows import class_places
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.metrics import Proportion
 from choqolate.metrics.calibration_error import binned_error
 from choqolate.metrics.intervals import TOO_FEW
 from choqolate.network.fitted import FittedNetwork
 
 Model = TypeVar("Model")
+
+STALE = "The probabilities were calibrated before the latest edits or undos and may be off. Calibrate the model again."
 
 _MOST_ROWS = 10_000  # whose confidences are kept
 _REACH = math.log(1_000)  # how far the temperature may move, as a factor
@@ -142,7 +145,11 @@ class Abstention:
 
 
 def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
-    """Choose the lowest threshold at which the calibration rows at or above it are right often enough.
+    """Choose the lowest threshold at which the calibration rows at or above it reach an accuracy, and promise it.
+
+    Both the share of these rows that are correct and their mean probability must reach it. The share alone would be
+    too optimistic: the lowest of many thresholds is chosen, where chance makes it high. An accuracy of 1 is reached
+    only by probabilities of 1.
 
     Args:
         calibration: of a model.
@@ -150,9 +157,9 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
 
     >>> confidences, right = np.linspace(1, 0.51, 50), np.arange(50) < 40
     >>> rows = Calibration(1.0, 50, "example", 0.1, 0.1, confidences, right, "")
-    >>> found = choose_threshold(rows, 0.95)
+    >>> found = choose_threshold(rows, 0.85)
     >>> round(found.threshold, 2), found.kept, found.right
-    (0.59, Proportion(hits=42, rows=50), Proportion(hits=40, rows=42))
+    (0.7, Proportion(hits=31, rows=50), Proportion(hits=31, rows=31))
     """
     check_number("abstain", accuracy, minimum=0, strict=True)
     if accuracy > 1:
@@ -160,7 +167,8 @@ def choose_threshold(calibration: Calibration, accuracy: float) -> Abstention:
     confidences, hits = calibration.confidences, np.cumsum(calibration.right)
     counts = np.arange(1, len(confidences) + 1)
     last = np.append(confidences[1:] < confidences[:-1], True)  # of the rows with the same confidence
-    enough = np.flatnonzero(last & (hits >= accuracy * counts - 1e-9) & (counts >= TOO_FEW))
+    reached = np.minimum(hits, np.cumsum(confidences)) >= accuracy * counts - 1e-9
+    enough = np.flatnonzero(last & reached & (counts >= TOO_FEW))
     if not len(enough):
         return Abstention(float(accuracy), math.inf, Proportion(0, len(counts)), Proportion(0, 0))
     end = int(enough[-1])
@@ -230,13 +238,33 @@ def uncalibrated(model: Model) -> Model:
 
 
 def abstain_by(model: Any, accuracy: float) -> Abstention:
-    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`."""
+    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`; without its warning."""
     if model.calibration_ is None:
         raise ChoqolateError(
             "Expected a calibrated model to choose a threshold, but this one is not calibrated. Calibrate it on "
             "labeled rows that it was not trained on (calibrate, or --calibrate SCORES)."
         )
     return choose_threshold(model.calibration_, accuracy)
+
+
+def warn_if_stale(model: Any, stacklevel: int) -> None:
+    """Warn if a model was calibrated before its latest edits."""
+    if model.calibration_ is not None and not model.calibration_is_current_:
+        warnings.warn(STALE, ChoqolateWarning, stacklevel=stacklevel)
+
+
+def calibration_text(model: Any) -> str:
+    """Say whether and on what a model was calibrated, and whether that was before its latest edits.
+
+    >>> from choqolate.estimators.classifier import ChoqolateClassifier
+    >>> calibration_text(ChoqolateClassifier())
+    'not calibrated'
+    """
+    known = model.calibration_
+    if known is None:
+        return "not calibrated"
+    when = "" if model.calibration_is_current_ else " before the latest edits"
+    return f"calibrated{when} on {counted(known.rows, 'row')} ({known.source})"
 
 
 def model_state(network: FittedNetwork) -> str:

@@ -25,9 +25,10 @@ _N_FOLDS = 5
 
 def validation_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores | None:
     """The labeled validation rows of a table, if there are at least 100 of two or more classes of the model."""
-    if not table.rows.has_part("val"):
+    labeled = table.labelled()
+    if not labeled.rows.has_part("val"):
         return None
-    rows = table.part("val").labelled()
+    rows = labeled.part("val")
     known = class_index(model.classes_)
     rows = rows.take(np.array([label in known for label in rows.labels.tolist()], dtype=bool))
     return rows if len(rows) >= _ENOUGH_ROWS and len(set(rows.labels.tolist())) > 1 else None

@@ -16,7 +16,7 @@ from choqolate._util.checks import check_number
 from choqolate._util.progress import item_bar
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.calibration import Abstention
+from choqolate.estimators.calibration import Abstention, abstain_by, warn_if_stale
 from choqolate.estimators.training_reference import range_excess
 from choqolate.explain.local import LocalExplanation, explain_rows
 
@@ -32,7 +32,6 @@ FLAGS = {
 }
 """Flags of a prediction, and what each means."""
 
-STALE = "The probabilities were calibrated before the latest edits or undos and may be off. Calibrate the model again."
 USED_SHARE = 0.95  # of a class, that the concepts carry which it is said to use
 _BLOCK_VALUES = 1 << 22  # attributions held at a time
 
@@ -45,9 +44,8 @@ def predict_table(
 
     check_is_fitted(model)
     check_number("reasons", reasons, minimum=0, whole=True)
-    rule = None if abstain is None else model.abstention(abstain)
-    if model.calibration_ is not None and not model.calibration_is_current_:
-        warnings.warn(STALE, ChoqolateWarning, stacklevel=3)
+    rule = None if abstain is None else abstain_by(model, abstain)
+    warn_if_stale(model, stacklevel=4)
     if model.reference_ is None:
         message = (
             "Flags are not available because the model was trained on fewer than 20 rows or saved by an earlier "
@@ -144,10 +142,10 @@ def _predict_block(
     import pandas as pd
 
     raw = model.raw_scores(X)
-    why = explain_rows(model.network_, model.scaling_(raw), model.node_names_, baseline="mean")
-    scores = why.class_scores + why.class_shift
+    z = model.scaling_(raw)
+    scores = model.network_.class_scores(model.network_.as_inputs(z))
     probabilities = softmax(scores / model.probability_temperature_, axis=1)
-    rows, (first, second) = np.arange(len(raw)), why.ranking[:, :2].T
+    rows, (first, second) = np.arange(len(raw)), np.argsort(-scores, axis=1, kind="stable")[:, :2].T
     columns: dict[str, Any] = {
         "predicted": model.classes_[first],
         "probability": probabilities[rows, first],
@@ -155,7 +153,9 @@ def _predict_block(
         "runner_up_probability": probabilities[rows, second],
         "margin": scores[rows, first] - scores[rows, second],
     }
-    columns |= _reasons(why, reasons)
+    if reasons:
+        why = explain_rows(model.network_, z, model.node_names_, baseline="mean")
+        columns |= _reasons(why, reasons)
     columns |= _flags(model, novelty(model, raw, used), columns["probability"], rule)
     return pd.DataFrame(columns)
 

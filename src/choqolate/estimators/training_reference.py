@@ -17,6 +17,7 @@ _N_FOLDS = 5
 _MOST_DIRECTIONS = 256
 _ROWS_PER_DIRECTION = 5  # a spread that fewer rows are behind is mostly chance
 _SMALLEST_SPREAD = 1e-3  # of the training range: smaller differences may come from rounding in an encoder
+_SMALLEST_LIMIT = 1.0  # distances are in spreads: within one of its class center, a row is never unusual
 _MOST_ROWS, _WORK = 10_000, 5e9  # rows to fit on, and multiplications for one covariance
 _BLOCK_VALUES = 1 << 22
 _NUMBERS = ("rest_spread", "limit", "margin", "rows")
@@ -35,11 +36,11 @@ class TrainingReference:
     rows that were left out of the fit in turn.
 
     Attributes:
-        centers: mean of each class ``(C, M)``, float32.
+        centers: mean of each class of the rows ``(C, M)``, float32.
         directions: orthonormal rows ``(K, M)``, float32.
         spreads: standard deviation along each of them ``(K,)``.
         rest_spread: standard deviation per concept outside of them; 0 if nothing is.
-        limit: distance that 99% of the held-out rows do not exceed.
+        limit: distance that 99% of the held-out rows do not exceed; at least 1, one spread.
         margin: how far outside the range of the other rows a held-out row may lie, in units of that range; 99% of the
             held-out rows stay within it.
         rows: number of rows that it was fitted on.
@@ -57,9 +58,9 @@ class TrainingReference:
     def fit(cls, z: np.ndarray, targets: np.ndarray) -> Self | None:
         """Fit to scaled training scores ``z (n, M)`` and class indices ``(n,)``; ``None`` for fewer than 20 rows.
 
-        With many rows, an evenly spaced subset is used.
+        With many rows, an evenly spaced subset is used that has at least one row of every class.
         """
-        chosen = _thinned(*z.shape)
+        chosen = _thinned(targets, z.shape[1])
         z, targets = z[chosen], targets[chosen]
         if len(z) < _FEWEST_ROWS:
             return None
@@ -74,15 +75,16 @@ class TrainingReference:
             low, high = z[others].min(axis=0), z[others].max(axis=0)
             excesses[own] = _excess(z[own], low, high).max(axis=1)
         whole = _Spread.fit(coordinates, targets, n_concepts)
-        return cls(
+        made = cls(
             centers=(whole.centers @ basis).astype(np.float32),
             directions=(whole.directions @ basis).astype(np.float32),
             spreads=whole.spreads,
             rest_spread=whole.rest_spread,
-            limit=_upper(distances),
+            limit=max(_upper(distances), _SMALLEST_LIMIT),
             margin=_upper(excesses),
             rows=len(z),
         )
+        return made if made._is_sound else None  # a model can be saved without it
 
     def distances(self, z: np.ndarray) -> np.ndarray:
         """Distance of each row ``(n,)`` in units of the limit: above 1 it is unlike any training image.
@@ -108,23 +110,32 @@ class TrainingReference:
         Args:
             numbers: of :meth:`as_dict`.
             arrays: centers, directions and spreads.
-            shape: number of classes and of concepts.
+            shape: number of classes and of concepts; there may be fewer centers than classes.
 
         Raises:
             ChoqolateError: if they do not fit together.
         """
-        n_directions = len(arrays["spreads"])
-        expected = {"centers": shape, "directions": (n_directions, shape[1]), "spreads": (n_directions,)}
+        n_classes, n_concepts = shape
+        n_centers, n_directions = min(max(1, len(arrays["centers"])), n_classes), len(arrays["spreads"])
+        expected = {
+            "centers": (n_centers, n_concepts),
+            "directions": (n_directions, n_concepts),
+            "spreads": (n_directions,),
+        }
         for name, size in expected.items():
             if arrays[name].shape != size or not np.isfinite(arrays[name]).all():
                 raise ChoqolateError(f"expected finite reference.{name} of shape {size}, found {arrays[name].shape}")
         parts: dict[str, Any] = arrays | {name: numbers[name] for name in _NUMBERS}
         made = cls(**parts)
-        sizes = (made.rest_spread, made.limit, made.margin, made.rows)
-        fine = all(isinstance(size, int | float) and math.isfinite(size) and size >= 0 for size in sizes)
-        if not fine or made.limit == 0 or not (made.spreads > 0).all():
+        if not made._is_sound:
             raise ChoqolateError("expected a reference of the training rows with limits above 0: incomplete or damaged")
         return made
+
+    @property
+    def _is_sound(self) -> bool:
+        numbers = (getattr(self, name) for name in _NUMBERS)
+        fine = all(isinstance(number, int | float) and math.isfinite(number) and number >= 0 for number in numbers)
+        return fine and self.limit > 0 and bool((self.spreads > 0).all())
 
 
 def range_excess(z: np.ndarray) -> np.ndarray:
@@ -196,10 +207,12 @@ def _excess(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.divide(np.maximum(outside, 0), extent, out=np.zeros_like(z), where=extent > 0)
 
 
-def _thinned(n_rows: int, n_concepts: int) -> np.ndarray:
-    """Indices of the rows to fit on: as many as the work allows, evenly spread."""
+def _thinned(targets: np.ndarray, n_concepts: int) -> np.ndarray:
+    """Indices of the rows to fit on: as many as the work allows, evenly spread, and the first of every class."""
+    n_rows = len(targets)
     most = min(_MOST_ROWS, int(max(_WORK / n_concepts**2, math.sqrt(_WORK / n_concepts))))
-    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(int))
+    evenly = np.linspace(0, n_rows - 1, min(most, n_rows)).astype(int)
+    return np.union1d(evenly, np.unique(targets, return_index=True)[1])
 
 
 def _upper(values: np.ndarray) -> float:

@@ -21,6 +21,7 @@ from choqolate.concepts.new_images import score_for_model
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.calibration import calibration_text
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.node_stability import NodeStability
@@ -99,6 +100,11 @@ def check_page(path: Path) -> None:
     check_output(path)
 
 
+def _temperature(model: ChoqolateClassifier) -> str:
+    said = "" if model.calibration_ is None else f", {calibration_text(model)},"
+    return f"{model.probability_temperature_:.4g}{said}"
+
+
 def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, str]) -> str:
     model, results = view.model, view.results
     shown = view.examples() if view.rows is not None else {"worst": [], "best": [], "changed": []}
@@ -110,7 +116,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         own=own,
         shown=shown,
         labelled=view.measured is not None,
-        temperature=f"{model.probability_temperature_:.4g}{'' if model.calibration_ is None else ', calibrated,'}",
+        temperature=_temperature(model),
         metrics=_metrics(results),
         nodes=_nodes(view),
         one_layer=model.one_layer_,
