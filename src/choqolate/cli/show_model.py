@@ -82,9 +82,9 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     add("concepts per class", (decimal(result.concepts_per_class, 1, minus="-") for result in columns))
     errors = [(result.calibration_error_trained, result.calibration_error) for result in columns]
     if not all(isnan(now) for _, now in errors):
-        add("calibration error, as trained", (number(trained) for trained, _ in errors))
+        add("calibration error", (number(trained) for trained, _ in errors))
         if any(trained != now for trained, now in errors):
-            add("calibration error, calibrated", (number(now) for _, now in errors))
+            add("  after calibration", (number(now) for _, now in errors))
     console.print(table)
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
     if (worst := last.worst_measurable_group) is not None:

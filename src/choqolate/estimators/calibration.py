@@ -238,11 +238,16 @@ def uncalibrated(model: Model) -> Model:
 
 
 def abstain_by(model: Any, accuracy: float) -> Abstention:
-    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`; without its warning."""
+    """Choose when a model abstains, see :meth:`~choqolate.ChoqolateClassifier.abstention`."""
     if model.calibration_ is None:
         raise ChoqolateError(
             "Expected a calibrated model to choose a threshold, but this one is not calibrated. Calibrate it on "
             "labeled rows that it was not trained on (calibrate, or --calibrate SCORES)."
+        )
+    if not model.calibration_is_current_:
+        raise ChoqolateError(
+            "Expected a model that was calibrated as it is now, but it was edited since, so the threshold would be "
+            "wrong. Calibrate it again on labeled rows that it was not trained on (calibrate, or --calibrate SCORES)."
         )
     return choose_threshold(model.calibration_, accuracy)
 

@@ -17,7 +17,6 @@ from choqolate.estimators.calibration import (
     abstain_by,
     calibrate_on,
     model_state,
-    warn_if_stale,
     with_calibration,
 )
 from choqolate.estimators.concept_estimator import ConceptEstimator
@@ -166,15 +165,12 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
             accuracy: wanted of the predictions that are kept, such as 0.95.
 
         Returns:
-            The threshold, how many of the calibration rows it keeps, and how many of those are right. A warning says if
-            the model was edited since.
+            The threshold, how many of the calibration rows it keeps, and how many of those are right.
 
         Raises:
-            ChoqolateError: if the model is not calibrated.
+            ChoqolateError: if the model is not calibrated, or was edited since.
         """
-        found = abstain_by(self, accuracy)
-        warn_if_stale(self, stacklevel=3)
-        return found
+        return abstain_by(self, accuracy)
 
     def explain(self, X: Any, *, baseline: str = "zero") -> LocalExplanation:
         """Exact local attributions of each row, relative to a baseline: ``"zero"``, or the training ``"mean"``."""
