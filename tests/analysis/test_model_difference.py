@@ -68,6 +68,11 @@ def test_disagreements_are_counted_row_by_row(models, table):
     gained = sum(new[row] == test.labels[row] for row in expected)
     assert found.change == (gained, len(expected) - gained, len(test))
     assert sum(found.transitions.values()) == len(expected)
+    assert set(found.groups) == set(test.groups)
+    for name, change in found.groups.items():
+        own = [row for row in expected if test.groups[row] == name]
+        better = sum(new[row] == test.labels[row] for row in own)
+        assert change == (better, len(own) - better, int((test.groups == name).sum()))
 
 
 def test_models_with_other_concepts_and_another_number_of_nodes(models, table):

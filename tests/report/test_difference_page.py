@@ -37,6 +37,8 @@ def test_the_page_has_numbers_nodes_and_images(models, table, tmp_path):
     assert numbers["correct where the other is wrong"] == [f"{rows.change.lost} images", f"{rows.change.gained} images"]
     assert judged_text(rows.change) in text
     assert share_text(rows.agreement) in text
+    for name, change in rows.groups.items():
+        assert f"{name} : {judged_text(change)}" in text
     assert len(page.words) == 2 * len(found.matches)
     for (one, other), count in rows.transitions.items():
         assert f"{one} → {other} on {counted(count, 'image')}" in text

@@ -56,6 +56,7 @@ class Disagreements:
         where: indices of the rows on which they disagree, sorted by the sum of both margins, largest first.
         right: share of the labeled rows that each model predicts correctly; ``None`` without labels.
         change: how many rows only the second model, and only the first, predicts correctly; ``None`` without labels.
+        groups: the same for each group; empty without labels or groups.
     """
 
     rows: ConceptScores
@@ -65,6 +66,7 @@ class Disagreements:
     where: tuple[int, ...]
     right: tuple[Proportion, Proportion] | None
     change: PairedChange | None
+    groups: dict[str, PairedChange]
 
     def __repr__(self) -> str:
         return f"Disagreements({len(self.where):,} of {len(self.rows):,} rows)"
@@ -206,11 +208,15 @@ def _disagreements(first: ChoqolateClassifier, second: ChoqolateClassifier, tabl
     predicted, margins = zip(*(_predict(model, rows) for model in (first, second)), strict=True)
     differ = np.flatnonzero(predicted[0] != predicted[1])
     right = change = None
+    groups: dict[str, PairedChange] = {}
     if labelled:
         class_places(rows.labels, second.classes_)  # all labels must be known
         hits = [names == rows.labels for names in predicted]
         right = tuple(Proportion(int(one.sum()), len(rows)) for one in hits)
         change = paired_change(*hits)
+        known = [] if rows.groups is None else rows.groups.tolist()
+        for group in sorted({one for one in known if one is not None}):
+            groups[group] = paired_change(*(one[rows.groups == group] for one in hits))
     return Disagreements(
         rows=rows,
         chosen=chosen,
@@ -219,6 +225,7 @@ def _disagreements(first: ChoqolateClassifier, second: ChoqolateClassifier, tabl
         where=tuple(differ[np.argsort(-(margins[0] + margins[1])[differ], kind="stable")].tolist()),
         right=right,  # type: ignore[arg-type]
         change=change,
+        groups=groups,
     )
 
 

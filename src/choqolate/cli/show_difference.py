@@ -11,7 +11,7 @@ from choqolate.cli.terminal import cut, number, plain_table
 from choqolate.estimators.classifier import ChoqolateClassifier
 
 MOST_NODES = 24
-MOST_TRANSITIONS, MOST_IMAGES = 5, 10
+MOST_TRANSITIONS, MOST_IMAGES, MOST_GROUPS = 5, 10, 20
 MOST_CHANGES = 3  # concepts of a node that have more or less weight
 
 
@@ -34,6 +34,8 @@ def _show_rows(console: Console, rows: Disagreements, first: str, second: str) -
         for name, share in zip((first, second), rows.right, strict=True):
             console.print(Text(f"accuracy of {name}: {share_text(share)}"))
         console.print(Text(f"from {first} to {second}: {judged_text(rows.change)}"))
+        for group, change in list(rows.groups.items())[:MOST_GROUPS]:
+            console.print(Text(f"  {cut(group)}: {judged_text(change)}"))
     if not rows.where:
         return
     table = plain_table(first, second, "images", left=2)

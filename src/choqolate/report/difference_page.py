@@ -26,6 +26,7 @@ MOST_IMAGES = 8
 MOST_NODES = 32
 MOST_CHANGES = 6  # concepts of a node that have more or less weight
 MOST_TRANSITIONS = 10
+MOST_GROUPS = 20
 MOST_SETS = 100_000  # of concepts, tried for what would change a prediction
 
 
@@ -98,6 +99,7 @@ def _numbers(rows: Disagreements) -> dict[str, Any]:
         "agreement": rows.agreement,
         "right": rows.right,
         "change": rows.change,
+        "groups": list(rows.groups.items())[:MOST_GROUPS],
         "transitions": transitions[:MOST_TRANSITIONS],
         "n_transitions": len(transitions),
     }
