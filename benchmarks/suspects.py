@@ -57,7 +57,6 @@ def measure(table: cq.ConceptScores, seed: int, temperature: float) -> dict[str,
     model = cq.fit_scores(table, random_state=seed, temperature=temperature)
     spurious, failing = set(table.spurious), find_failing_slices(model, table)
     unneeded = [one.concepts[0] for one in cq.find_suspects(model, table).idle]
-    edited = find_failing_slices(model.remove_concepts(table.spurious, mode="impute"), table)
 
     def among_first(names: Sequence[str]) -> int:
         return sum(name in spurious for name in names[:FIRST])
@@ -70,7 +69,6 @@ def measure(table: cq.ConceptScores, seed: int, temperature: float) -> dict[str,
         "relied on, hardly needed": among_first(unneeded),
         "by correlation with the label": among_first(by_correlation(table.part("train"))),
         "by failing slices": among_first(failing.ranking),
-        "the same after their removal": among_first(edited.ranking),
         "beyond chance": len(failing.concepts),
         "of these, spurious": sum(name in spurious for name in failing.concepts),
     }
