@@ -104,6 +104,13 @@ def test_a_church_shown_to_a_bird_model_is_flagged(tmp_path, church):
     assert row["unlike_training"]
     assert row["why_look"].startswith("unlike any training image")
     assert model.predict_table(table.part("val"))["unlike_training"].mean() < 0.05
+    model.save(tmp_path / "model")
+    said = run_here("explain", tmp_path / "model", "--image", church, "-o", tmp_path / "page.html")
+    assert said.code == 0, said.err
+    assert f"Look twice: {row['why_look']}." in " ".join(said.out.split())
+    assert "look twice" in (tmp_path / "page.html").read_text()
+    bird = table.provenance.root + "/" + table.part("val").paths[0]
+    assert "Look twice" not in run_here("explain", tmp_path / "model", "--image", bird).out
 
 
 def test_one_image_a_list_and_embeddings_are_sources_too(run, place, tmp_path):  # noqa: F811

@@ -41,7 +41,7 @@ def simplify(
 ) -> None:
     """Shorten the formulas of a trained model and bound how much that can change.
 
-    Each node keeps its heaviest terms, rescaled to sum to one.
+    Each node keeps its heaviest terms, rescaled to sum to one. Pass either --terms or --mass.
 
     With --scores, the command also reports how many rows provably keep their predicted class.
 
