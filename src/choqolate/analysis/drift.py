@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from choqolate import metrics
 from choqolate._util.text import counted
 from choqolate.analysis.row_doubts import warn_of_another_source
 from choqolate.data.rows import class_index
@@ -275,8 +274,7 @@ def _corrected_p(first: Proportion, second: Proportion) -> float:
 def _concept_drifts(
     model: ChoqolateClassifier, first: ConceptScores, second: ConceptScores
 ) -> tuple[ConceptDrift, ...]:
-    n_concepts = len(model.concepts_)
-    shares = metrics.per_concept(model.class_attributions_ @ model.node_attributions_, n_concepts).mean(axis=0)
+    n_concepts, shares = len(model.concepts_), model.concept_shares_
     columns: list[np.ndarray] = []
     step = max(1, _BLOCK_VALUES // (len(first) + len(second)))
     for start in range(0, n_concepts, step):

@@ -192,8 +192,7 @@ class _SliceCounts:
     def __init__(self, model: ChoqolateClassifier, table: ConceptScores, rows: ConceptScores) -> None:
         self.names, self.labels = model.concepts_, list(class_index(model.classes_))
         self.marked = set(spurious_concepts(model, table))
-        chain = model.class_attributions_.mean(0) @ model.concept_attributions_
-        self.shares = chain / (chain.sum() or 1.0)
+        self.shares = model.concept_shares_
         train = _training(model, table, rows)
         self._train, self._classes = model.scale(inputs(model, train)), class_places(train.labels, model.classes_)
         self._scores, self._truth = model.scale(inputs(model, rows)), class_places(rows.labels, model.classes_)

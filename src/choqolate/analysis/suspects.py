@@ -183,8 +183,7 @@ class _Trial:
         self.accuracy, self.worst, self.worst_group = self._measure(model)
         size = 0 if self.worst_group is None else self.worst_group[1]
         self.needed = max(HELPS, IMAGES / size) if size >= FEWEST else math.inf
-        shares = model.class_attributions_.mean(0) @ model.concept_attributions_
-        self.shares = dict(zip(model.concepts_, (shares / (shares.sum() or 1.0)).tolist(), strict=True))
+        self.shares = dict(zip(model.concepts_, model.concept_shares_.tolist(), strict=True))
 
     def share(self, concepts: Sequence[str]) -> float:
         """Share of the concepts in the whole model."""

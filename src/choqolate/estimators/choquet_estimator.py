@@ -65,6 +65,13 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     class_attributions_ = property(lambda self: self.network_.class_attributions)
     one_layer_ = property(lambda self: self.network_.one_layer)
 
+    @property
+    def concept_shares_(self) -> np.ndarray:
+        """Share of each concept in the model ``(M,)``: attributions through both layers, mean over the classes."""
+        chain = self.class_attributions_.mean(axis=0) @ self.concept_attributions_
+        shares: np.ndarray = chain / (chain.sum() or 1.0)
+        return shares
+
     # ------------------------------------------------------------------ prediction
 
     @property

@@ -80,7 +80,7 @@ def doubt(model: ChoquetEstimator, X: Any) -> str:
 
 def used_concepts(model: ChoquetEstimator) -> np.ndarray:
     """Mask ``(M,)`` of the concepts that carry 95% of at least one class."""
-    shares = metrics.per_concept(model.class_attributions_ @ model.node_attributions_, len(model.concepts_))
+    shares = model.class_attributions_ @ model.concept_attributions_
     counts = metrics.concept_count(shares, USED_SHARE)
     used = np.zeros(shares.shape[1], dtype=bool)
     for row, count in zip(shares, counts, strict=True):

@@ -166,6 +166,8 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     hopes = [one for one in suspects["together"] if one["compared"].worst_group[1].beyond_chance] if suspects else []
     if suspects is not None and suspects["helpful"] and hopes:
         sentences.append(_hope(hopes[0]))
+        if suspects["peeked"]:
+            sentences.append("These concepts were found on the same images, so the gain is optimistic.")
     elif suspects is not None and suspects["failing"]:
         sentences += [card["question"] for card in suspects["failing"]["cards"][:1]]
     half = [_needed(values) for values in np.abs(model.concept_attributions_)]
