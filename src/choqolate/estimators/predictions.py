@@ -32,7 +32,7 @@ FLAGS = {
 }
 """Flags of a prediction, and what each means."""
 
-USED_SHARE = 0.95  # of a class, that the concepts carry which it is said to use
+USED_SHARE = 0.95  # of the weight of a class; the fewest concepts that carry it are those in use
 _BLOCK_VALUES = 1 << 22  # attributions held at a time
 
 
