@@ -162,8 +162,13 @@ def read_content(path: str) -> tuple[bytes, FileState]:
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def decode(content: bytes) -> Image.Image:
+def decode(content: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] | None = None) -> Image.Image:
     """The image in a file's bytes: first frame, upright, 8 bits of red, green and blue, transparency on white.
+
+    Args:
+        content: of the file.
+        max_pixels: images with more are refused before they are decoded.
+        formats: by Pillow's names; by default all that can be read safely.
 
     Raises:
         Unreadable: with the reason.
@@ -171,10 +176,10 @@ def decode(content: bytes) -> Image.Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # oddities in metadata; what matters is raised
         try:
-            image = Image.open(io.BytesIO(content), formats=_formats())
-            if image.width * image.height > MAX_PIXELS:
+            image = Image.open(io.BytesIO(content), formats=_formats() if formats is None else formats)
+            if image.width * image.height > max_pixels:
                 raise Unreadable(
-                    f"{image.width:,} x {image.height:,} pixels are more than the {MAX_PIXELS:,} that are taken"
+                    f"{image.width:,} x {image.height:,} pixels are more than the {max_pixels:,} that are taken"
                 )
             image.load()
             return as_rgb(_upright(image))
