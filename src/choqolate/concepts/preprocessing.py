@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import stat
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
+
+from choqolate._util.ignored_warnings import ignored_warnings
 
 MAX_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
 MAX_BYTES = 1 << 30
@@ -173,8 +174,7 @@ def decode(content: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, 
     Raises:
         Unreadable: with the reason.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # oddities in metadata; what matters is raised
+    with ignored_warnings():  # oddities in metadata; what matters is raised
         try:
             image = Image.open(io.BytesIO(content), formats=_formats() if formats is None else formats)
             if image.width * image.height > max_pixels:
