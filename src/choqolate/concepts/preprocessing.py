@@ -163,11 +163,18 @@ def read_content(path: str) -> tuple[bytes, FileState]:
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def decode(content: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] | None = None) -> Image.Image:
+def decode(
+    content: bytes,
+    reduced_to: int | None = None,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    formats: tuple[str, ...] | None = None,
+) -> Image.Image:
     """The image in a file's bytes: first frame, upright, 8 bits of red, green and blue, transparency on white.
 
     Args:
         content: of the file.
+        reduced_to: pixels that each side has at least, where fewer are faster to decode (JPEG); by default, all.
         max_pixels: images with more are refused before they are decoded.
         formats: by Pillow's names; by default all that can be read safely.
 
@@ -181,6 +188,8 @@ def decode(content: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, 
                 raise Unreadable(
                     f"{image.width:,} x {image.height:,} pixels are more than the {max_pixels:,} that are taken"
                 )
+            if reduced_to is not None:
+                image.draft(None, (reduced_to, reduced_to))
             image.load()
             return as_rgb(_upright(image))
         except Image.DecompressionBombError as error:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import deque
 from collections.abc import Container, Sequence
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from choqolate.concepts.new_images import read_image
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Attribution, ImageExplanation
 from choqolate.report import data_uri
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 SIDE = 240  # pixels of an image's longer side
 MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 10, 5, 3
@@ -126,19 +128,43 @@ def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown_path(path: str) -> str:
-    """A path as it may be shown: of one that starts at the root of somebody's machine, the file's name."""
-    return Path(path).name if os.path.isabs(path) else path
+    r"""A path as it may be shown: of one that starts at the root of somebody's machine, the file's name.
+
+    >>> shown_path("birds/1.jpg"), shown_path("/home/ada/1.jpg"), shown_path(r"C:\Users\ada\1.jpg")
+    ('birds/1.jpg', '1.jpg', '1.jpg')
+    """
+    absolute = (kind(path) for kind in (PurePosixPath, PureWindowsPath) if kind(path).is_absolute())
+    return next((pure.name for pure in absolute), path)
+
+
+def small_jpeg(file: Path | None, side: int = SIDE) -> bytes | None:
+    """A small copy of an image as a JPEG file.
+
+    Args:
+        file: the image, if it is at hand.
+        side: pixels of the longer side at most.
+
+    Returns:
+        The bytes of the file; ``None`` if the image cannot be read.
+    """
+    if file is None:
+        return None
+    try:
+        image = read_image(file, reduced_to=2 * side)
+    except ChoqolateError:
+        return None
+    return encode_small(image, side)
+
+
+def encode_small(image: Image, side: int = SIDE) -> bytes:
+    """Encode an image as a JPEG file whose longer side has at most so many pixels; the image itself shrinks."""
+    image.thumbnail((side, side))
+    content = io.BytesIO()
+    image.save(content, "JPEG", quality=82)
+    return content.getvalue()
 
 
 def thumbnail(file: Path | None, side: int = SIDE) -> str | None:
     """A small copy of an image as an address that holds all of it; ``None`` if it cannot be read."""
-    if file is None:
-        return None
-    try:
-        image = read_image(file)
-    except ChoqolateError:
-        return None
-    image.thumbnail((side, side))
-    content = io.BytesIO()
-    image.save(content, "JPEG", quality=82)
-    return data_uri(content.getvalue(), "image/jpeg")
+    content = small_jpeg(file, side)
+    return None if content is None else data_uri(content, "image/jpeg")

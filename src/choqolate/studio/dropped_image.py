@@ -13,7 +13,8 @@ from choqolate.concepts.preprocessing import Unreadable, decode
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.predictions import doubt
-from choqolate.studio.thumbnails import jpeg_bytes
+from choqolate.report.image_cards import encode_small
+from choqolate.studio.thumbnails import SIDES
 
 if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
@@ -56,5 +57,5 @@ class DroppedImages:
         return {
             "z": self.model.scale(table)[0].tolist(),
             "warnings": [f"{why[:1].upper()}{why[1:]}."] if why else [],
-            "thumbnail": base64.b64encode(jpeg_bytes(image)).decode(),
+            "thumbnail": base64.b64encode(encode_small(image, SIDES[0])).decode(),
         }

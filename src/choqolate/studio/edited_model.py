@@ -80,10 +80,10 @@ class Workshop:
         if not len(rows):
             return None
         result = evaluate(model, self.bundle.rows.table.take(rows), "all")
-        groups = [_hits(share.hits, share.total, name) for name, share in result.by_group.items()]
+        groups = [_hits(share.hits, share.rows, name) for name, share in result.by_group.items()]
         return {
-            "all": _hits(result.overall.hits, result.overall.total),
-            "classes": [_hits(share.hits, share.total, name) for name, share in result.by_class.items()],
+            "all": _hits(result.overall.hits, result.overall.rows),
+            "classes": [_hits(share.hits, share.rows, name) for name, share in result.by_class.items()],
             "groups": groups,
             "worst_group": min(groups, key=lambda group: group["accuracy"], default=None),
         }
