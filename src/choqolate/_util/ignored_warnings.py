@@ -16,8 +16,8 @@ _open_blocks = 0
 def ignored_warnings() -> Iterator[None]:
     """Ignore all warnings of the process while a block runs.
 
-    Blocks may overlap in several threads. With ``warnings.catch_warnings`` alone, the one that ends last would bring back
-    what it found when the others were running, and warnings would be gone for good.
+    Blocks may overlap in several threads. With ``warnings.catch_warnings`` alone, the one that ends last would restore
+    what it found while the others were running, and warnings would be gone for good.
 
     >>> with ignored_warnings():
     ...     warnings.warn("unheard")

@@ -1,8 +1,8 @@
 """Who may talk to the studio's server: checks before any answer, and headers on every one.
 
 The page is for the person who started it. Other sites in the same browser can send requests to this machine, and a name
-of theirs can be made to point at it. So the host must be one that is expected, changes are asked for by the page itself,
-and no other site is allowed to read an answer.
+of theirs can be made to point at it. So the host must be an expected one, only the page itself can ask for changes,
+and no other site can read an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import logging
 import re
 from collections.abc import Iterable
-from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -55,7 +54,7 @@ class Access:
     ) -> None:
         self.app = app
         self.hosts = frozenset(allowed_host(host) for host in allow_hosts)
-        self.token = token
+        self.token = None if token is None else check_token(token)
         self.root_path = unquote(root_path)
         self.headers = _security_headers(frame_ancestors)
         self.cookie = "choqolate-studio"
@@ -155,10 +154,7 @@ class Access:
         return place, None if self.token is None else self._set_cookie()
 
     def _set_cookie(self) -> str:
-        cookie: SimpleCookie = SimpleCookie()
-        cookie[self.cookie] = self.token or ""
-        cookie[self.cookie].update({"path": f"{quote(self.root_path)}/", "httponly": True, "samesite": "Strict"})
-        return cookie[self.cookie].OutputString()
+        return f"{self.cookie}={self.token}; Path={quote(self.root_path)}/; HttpOnly; SameSite=Strict"
 
 
 def is_loopback(host: str) -> bool:
@@ -199,6 +195,17 @@ def check_root_path(root_path: str) -> str:
     if bare and re.fullmatch(r"(/[A-Za-z0-9._~@%+-]+)+", bare) is None:
         raise ChoqolateError(f"Expected a root path such as /user/ada/studio, but got {root_path!r}.")
     return bare
+
+
+def check_token(token: str) -> str:
+    """Check that a token is long enough not to be guessed, and can be part of an address and a cookie.
+
+    Raises:
+        ChoqolateError: if not.
+    """
+    if re.fullmatch(r"[A-Za-z0-9_-]{16,200}", token) is None:
+        raise ChoqolateError("Expected a token of at least 16 letters and digits.")
+    return token
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -131,7 +131,8 @@ def check_reviewed(document: Mapping[str, Any]) -> None:
 
 def remainder_warnings(model: ChoqolateClassifier) -> list[str]:
     """Say which nodes the edits in force leave with little of their trained weight."""
-    edits, small = model.network_.edits_in_force, {}
+    edits = model.network_.edits_in_force
+    small: dict[int, float] = {}
     for count in range(1, len(edits) + 1):
         small |= replace(model.network_, edits=edits[:count]).small_remainders
     names = model.node_names_
