@@ -162,8 +162,12 @@ def read_content(path: str) -> tuple[bytes, FileState]:
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def decode(content: bytes) -> Image.Image:
+def decode(content: bytes, reduced_to: int | None = None) -> Image.Image:
     """The image in a file's bytes: first frame, upright, 8 bits of red, green and blue, transparency on white.
+
+    Args:
+        content: of the file.
+        reduced_to: pixels that each side has at least, where fewer are faster to decode (JPEG); by default, all.
 
     Raises:
         Unreadable: with the reason.
@@ -176,6 +180,8 @@ def decode(content: bytes) -> Image.Image:
                 raise Unreadable(
                     f"{image.width:,} x {image.height:,} pixels are more than the {MAX_PIXELS:,} that are taken"
                 )
+            if reduced_to is not None:
+                image.draft(None, (reduced_to, reduced_to))
             image.load()
             return as_rgb(_upright(image))
         except Image.DecompressionBombError as error:

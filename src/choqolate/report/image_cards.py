@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import deque
 from collections.abc import Container, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -126,19 +125,38 @@ def waterfalls_of(card: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown_path(path: str) -> str:
-    """A path as it may be shown: of one that starts at the root of somebody's machine, the file's name."""
-    return Path(path).name if os.path.isabs(path) else path
+    r"""A path as it may be shown: of one that starts at the root of somebody's machine, the file's name.
+
+    >>> shown_path("birds/1.jpg"), shown_path("/home/ada/1.jpg"), shown_path(r"C:\Users\ada\1.jpg")
+    ('birds/1.jpg', '1.jpg', '1.jpg')
+    """
+    absolute = (kind(path) for kind in (PurePosixPath, PureWindowsPath) if kind(path).is_absolute())
+    return next((pure.name for pure in absolute), path)
 
 
-def thumbnail(file: Path | None, side: int = SIDE) -> str | None:
-    """A small copy of an image as an address that holds all of it; ``None`` if it cannot be read."""
+def small_jpeg(file: Path | None, side: int = SIDE) -> bytes | None:
+    """A small copy of an image as a JPEG file.
+
+    Args:
+        file: the image, if it is at hand.
+        side: pixels of the longer side at most.
+
+    Returns:
+        The bytes of the file; ``None`` if the image cannot be read.
+    """
     if file is None:
         return None
     try:
-        image = read_image(file)
+        image = read_image(file, reduced_to=2 * side)
     except ChoqolateError:
         return None
     image.thumbnail((side, side))
     content = io.BytesIO()
     image.save(content, "JPEG", quality=82)
-    return data_uri(content.getvalue(), "image/jpeg")
+    return content.getvalue()
+
+
+def thumbnail(file: Path | None, side: int = SIDE) -> str | None:
+    """A small copy of an image as an address that holds all of it; ``None`` if it cannot be read."""
+    content = small_jpeg(file, side)
+    return None if content is None else data_uri(content, "image/jpeg")
