@@ -2,11 +2,13 @@ import { readRoute, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
 import { hasSelection, selectedRows } from "./selection.js";
+import { parseBundle } from "../engine/bundle.js";
 import { EditError } from "../engine/network.js";
 import { recalibration } from "../engine/recalibration.js";
 
 const ROLE = { train: 0, audit: 1, covered: 2 };
 const LONGEST_LINK = 6000;
+const ROWS_AT_ONCE = 1000;
 
 /** Everything that the page knows: the model, the rows, the history, the draft, and where the reader is. */
 export class Studio {
@@ -34,6 +36,37 @@ export class Studio {
     this.coveredRows = ofRole(ROLE.covered);
     this.allRows = all;
     this.cache = {};
+  }
+
+  /** How many rows of the table the server can still send. */
+  get rowsLeft() {
+    return this.api ? Math.max(0, this.document.rows.total - this.rows.n) : 0;
+  }
+
+  /** Load more rows of the table from the server. */
+  async loadRows(count = Math.min(ROWS_AT_ONCE, this.rowsLeft)) {
+    try {
+      const { document, arrays } = parseBundle(await this.api.bytes(`api/rows?start=${this.rows.n}&count=${count}`));
+      this.rows.append(arrays, document?.paths ?? []);
+      await this.network.extend();
+    } catch (error) {
+      this.say(error.message, "warn");
+      return;
+    }
+    this.document.rows.loaded = this.rows.n;
+    this.refreshRows();
+    this.changed();
+  }
+
+  /** Score an image with the model's own backbone; it is shown as one image. */
+  async scoreImage(file) {
+    try {
+      const answer = await this.api.post("api/score", file, { type: file.type || "application/octet-stream" });
+      this.dropped = { ...answer, name: file.name, scores: Float64Array.from(answer.scores) };
+      this.go({ view: "images", image: "dropped", why: null, against: null });
+    } catch (error) {
+      this.say(error.message, "warn");
+    }
   }
 
   get finalChecked() {
@@ -73,11 +106,13 @@ export class Studio {
     this.selected = null;
   }
 
-  /** Show what has changed, keep it, and put it into the address. */
-  changed() {
+  /** Show what has changed, keep it, and put it into the address; not yet while a slider moves (live). */
+  changed({ live = false } = {}) {
     this.compute();
-    this.keep();
-    this.putIntoAddress();
+    if (!live) {
+      this.keep();
+      this.putIntoAddress();
+    }
     this.onChange();
   }
 
@@ -121,8 +156,12 @@ export class Studio {
 
   // ------------------------------------------------------------------ edits
 
-  /** Try another draft; one that cannot be is refused with a sentence. Returns whether it is taken. */
-  tryDraft(draft) {
+  /**
+   * Try another draft; one that cannot be is refused with a sentence. Returns whether it is taken.
+   *
+   * amend: it takes the place of the latest one, so that undo goes back before both; live: see changed.
+   */
+  tryDraft(draft, { amend = false, live = false } = {}) {
     const before = this.draft;
     try {
       this.network.state([...this.history.editsAt(), ...draft]);
@@ -133,9 +172,9 @@ export class Studio {
       return false;
     }
     this.undoneDrafts = [];
-    this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
+    if (!amend) this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
     this.draft = draft;
-    this.changed();
+    this.changed({ live });
     return true;
   }
 
@@ -143,8 +182,8 @@ export class Studio {
     return this.tryDraft(withRemoval(this.draft, names, nodes, mode));
   }
 
-  reweight(factors, { nodes = null } = {}) {
-    return this.tryDraft(withFactors(this.draft, factors, nodes));
+  reweight(factors, { nodes = null, amend = false, live = false } = {}) {
+    return this.tryDraft(withFactors(this.draft, factors, nodes), { amend, live });
   }
 
   /** Bring concepts back: from the draft if they are in it, else by an edit that restores them. */
