@@ -7,6 +7,7 @@ concepts of each, and applied to the nodes of the other model that stand for the
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -159,14 +160,23 @@ def _written(edit: Edit, network: FittedNetwork) -> dict[str, Any]:
     entry = edit.as_dict()
     if isinstance(edit, Remove | Reweight) and edit.nodes is not None:
         trained = network.as_trained().node_attributions
-        entry["nodes"] = [{"node": n, "leading": _leading(trained[n], network.input_names)} for n in edit.nodes]
+        entry["nodes"] = [{"node": n, "leading": leading_concepts(trained[n], network.input_names)} for n in edit.nodes]
         if network.one_layer:  # the nodes are the classes, and these have names
             labels = list(class_index(network.classes))
             entry["nodes"] = [described | {"class": labels[described["node"]]} for described in entry["nodes"]]
     return entry
 
 
-def _leading(values: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+def leading_concepts(values: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+    """Name the concepts that a node is known by, with their shares, the largest first.
+
+    Args:
+        values: shares of the inputs in the node as it was trained ``(M,)``.
+        names: of the inputs.
+
+    >>> leading_concepts(np.array([0.25, 0.0, 0.75]), ["sea", "lake", "crest"])
+    {'crest': 0.75, 'sea': 0.25}
+    """
     order = np.argsort(-values, kind="stable")[:LEADING]
     return {names[j]: float(values[j]) for j in order if values[j] > 0}
 

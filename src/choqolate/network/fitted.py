@@ -187,6 +187,11 @@ class FittedNetwork:
         return self._state.gone
 
     @property
+    def retained(self) -> Tensor:
+        """Mass ``(N,)`` that removals and reweightings left of the trained weights; frozen terms count as left."""
+        return self._state.retained
+
+    @property
     def class_layer(self) -> Capacity | None:
         """The second layer after all edits, in float64; ``None`` without nodes."""
         return self._classes[0]

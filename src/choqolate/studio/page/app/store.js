@@ -1,0 +1,349 @@
+import { readRoute, writeRoute } from "./address.js";
+import { CommitTree } from "./commits.js";
+import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
+import { hasSelection, selectedRows } from "./selection.js";
+import { parseBundle } from "../engine/bundle.js";
+import { EditError } from "../engine/network.js";
+import { recalibration } from "../engine/recalibration.js";
+
+const ROLE = { train: 0, audit: 1, covered: 2 };
+const LONGEST_LINK = 6000;
+const ROWS_AT_ONCE = 1000;
+
+/** Everything that the page knows: the model, the rows, the history, the draft, and where the reader is. */
+export class Studio {
+  constructor({ document, network, rows, images, api, keeper }) {
+    Object.assign(this, { document, network, rows, images, api, keeper });
+    this.history = new CommitTree();
+    this.draft = [];
+    this.dropped = null;
+    this.route = { view: "overview", ...readRoute() };
+    this.onChange = () => {};
+    this.onSay = () => {};
+    this.fromLink = this.route.edits ?? "";
+    this.refreshRows();
+    this.compute();
+  }
+
+  // ------------------------------------------------------------------ rows
+
+  /** Sort the rows by their role, after some were loaded. */
+  refreshRows() {
+    const all = Int32Array.from({ length: this.rows.n }, (_, row) => row);
+    const ofRole = (role) => all.filter((row) => this.rows.role[row] === role);
+    this.trainRows = ofRole(ROLE.train);
+    this.auditRows = ofRole(ROLE.audit);
+    this.coveredRows = ofRole(ROLE.covered);
+    this.allRows = all;
+    this.cache = {};
+  }
+
+  /** How many rows of the table the server can still send. */
+  get rowsLeft() {
+    return this.api ? Math.max(0, this.document.rows.total - this.rows.n) : 0;
+  }
+
+  /** Load more rows of the table from the server. */
+  async loadRows(count = Math.min(ROWS_AT_ONCE, this.rowsLeft)) {
+    try {
+      const { document, arrays } = parseBundle(await this.api.bytes(`api/rows?start=${this.rows.n}&count=${count}`));
+      this.rows.append(arrays, document?.paths ?? []);
+      await this.network.extend();
+    } catch (error) {
+      this.say(error.message, "warn");
+      return;
+    }
+    this.document.rows.loaded = this.rows.n;
+    this.refreshRows();
+    this.changed();
+  }
+
+  /** Score an image with the model's own backbone; it is shown as one image. */
+  async scoreImage(file) {
+    try {
+      const answer = await this.api.post("api/score", file, { type: file.type || "application/octet-stream" });
+      this.dropped = { ...answer, name: file.name, scores: Float64Array.from(answer.scores) };
+      this.go({ view: "images", image: "dropped", why: null, against: null });
+    } catch (error) {
+      this.say(error.message, "warn");
+    }
+  }
+
+  get finalChecked() {
+    return this.history.finalChecks.length > 0;
+  }
+
+  /** Rows that may be seen: without the covered ones until the final check. */
+  get visibleRows() {
+    const key = this.finalChecked ? "all" : "uncovered";
+    this.cache[key] ??= this.finalChecked ? this.allRows : this.allRows.filter((row) => this.rows.role[row] !== ROLE.covered);
+    return this.cache[key];
+  }
+
+  /** Rows of the numbers: those of the audit or, if the route says so, training or covered rows. */
+  get numberRows() {
+    if (this.route.rows === "train") return this.trainRows;
+    if (this.route.rows === "covered" && this.finalChecked) return this.coveredRows;
+    return this.auditRows;
+  }
+
+  /** The rows that the filters choose, or null without filters. */
+  get selection() {
+    if (!hasSelection(this.route)) return null;
+    this.selected ??= selectedRows(this);
+    return this.selected;
+  }
+
+  // ------------------------------------------------------------------ states
+
+  compute() {
+    const edits = this.history.editsAt();
+    this.states = {
+      original: this.network.state([]),
+      committed: this.network.state(edits),
+      now: this.network.state([...edits, ...this.draft]),
+    };
+    this.selected = null;
+  }
+
+  /** Show what has changed, keep it, and put it into the address; not yet while a slider moves (live). */
+  changed({ live = false } = {}) {
+    this.compute();
+    if (!live) {
+      this.keep();
+      this.putIntoAddress();
+    }
+    this.onChange();
+  }
+
+  keep() {
+    const fine = this.keeper.save({ history: this.history.toJSON(), draft: this.draft });
+    if (!fine && !this.toldOfKeeping) {
+      this.toldOfKeeping = true;
+      this.say("This browser does not let the page keep your audit. Download the edits file before you close it.", "warn");
+    }
+  }
+
+  putIntoAddress() {
+    const edits = [...this.history.editsAt(), ...this.draft].map(({ note, ...edit }) => edit);
+    const text = edits.length ? JSON.stringify(edits) : "";
+    this.route.edits = text.length <= LONGEST_LINK ? text : "";
+    writeRoute(this.route, { step: false });
+  }
+
+  say(text, kind = "info") {
+    this.onSay(text, kind);
+  }
+
+  // ------------------------------------------------------------------ where the reader is
+
+  /** Go somewhere: keys of the route that change; null clears one. */
+  go(change, { step = true } = {}) {
+    this.route = Object.fromEntries(Object.entries({ ...this.route, ...change }).filter(([, value]) => value));
+    this.route.view ??= "overview";
+    this.selected = null;
+    writeRoute(this.route, { step });
+    this.onChange();
+  }
+
+  /** Follow the address, after the back button. */
+  follow() {
+    const { edits, ...route } = readRoute();
+    this.route = { view: "overview", ...route, ...(this.route.edits ? { edits: this.route.edits } : {}) };
+    this.selected = null;
+    this.onChange();
+  }
+
+  // ------------------------------------------------------------------ edits
+
+  /**
+   * Try another draft; one that cannot be is refused with a sentence. Returns whether it is taken.
+   *
+   * amend: it takes the place of the latest one, so that undo goes back before both; live: see changed.
+   */
+  tryDraft(draft, { amend = false, live = false } = {}) {
+    const before = this.draft;
+    try {
+      this.network.state([...this.history.editsAt(), ...draft]);
+    } catch (error) {
+      if (!(error instanceof EditError)) throw error;
+      this.say(error.message, "warn");
+      this.onChange();
+      return false;
+    }
+    this.undoneDrafts = [];
+    if (!amend) this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
+    this.draft = draft;
+    this.changed({ live });
+    return true;
+  }
+
+  remove(names, { nodes = null, mode = "rescale" } = {}) {
+    return this.tryDraft(withRemoval(this.draft, names, nodes, mode));
+  }
+
+  reweight(factors, { nodes = null, amend = false, live = false } = {}) {
+    return this.tryDraft(withFactors(this.draft, factors, nodes), { amend, live });
+  }
+
+  /** Bring concepts back: from the draft if they are in it, else by an edit that restores them. */
+  restore(names) {
+    const draft = withoutConcepts(this.draft, names);
+    const known = new Set(this.states.committed.affected);
+    const back = names.filter((name) => known.has(name));
+    return this.tryDraft(back.length ? [...draft, { edit: "restore", concepts: back }] : draft);
+  }
+
+  /** Shift the classes so that predictions are as frequent as the training labels. */
+  recalibrate() {
+    const rows = this.trainRows.length ? this.trainRows : this.auditRows;
+    const draft = this.draft.filter((edit) => edit.edit !== "recalibrate");
+    try {
+      const state = this.network.state([...this.history.editsAt(), ...draft]);
+      return this.tryDraft([...draft, recalibration(this.network, state, rows)]);
+    } catch (error) {
+      if (!(error instanceof EditError)) throw error;
+      this.say(error.message, "warn");
+      return false;
+    }
+  }
+
+  dropFromDraft(index) {
+    return this.tryDraft(this.draft.filter((_, place) => place !== index));
+  }
+
+  discardDraft() {
+    if (this.draft.length) this.tryDraft([]);
+  }
+
+  // ------------------------------------------------------------------ history
+
+  commit({ author, reason }) {
+    if (!this.draft.length) return;
+    if (author) this.keeper.author = author;
+    const commit = this.history.add(this.draft, { author, reason });
+    this.clearDraft();
+    this.changed();
+    this.say(`Commit ${commit.id} is in the history.`);
+  }
+
+  clearDraft() {
+    this.draft = [];
+    this.earlierDrafts = [];
+    this.undoneDrafts = [];
+  }
+
+  get canUndo() {
+    return Boolean(this.earlierDrafts?.length) || this.draft.length > 0 || this.history.canUndo;
+  }
+
+  get canRedo() {
+    return Boolean(this.undoneDrafts?.length) || (!this.draft.length && this.history.canRedo);
+  }
+
+  undo() {
+    if (this.earlierDrafts?.length || this.draft.length) {
+      this.undoneDrafts = [...(this.undoneDrafts ?? []), this.draft];
+      this.draft = this.earlierDrafts?.pop() ?? [];
+      this.say("The latest change of the draft is undone.");
+    } else if (this.history.canUndo) {
+      this.say(`Commit ${this.history.head} is undone.`);
+      this.history.undo();
+    } else return;
+    this.changed();
+  }
+
+  redo() {
+    if (this.undoneDrafts?.length) {
+      this.earlierDrafts = [...(this.earlierDrafts ?? []), this.draft];
+      this.draft = this.undoneDrafts.pop();
+    } else if (!this.draft.length && this.history.canRedo) {
+      this.history.redo();
+      this.say(`Commit ${this.history.head} is back.`);
+    } else return;
+    this.changed();
+  }
+
+  checkOut(id) {
+    this.history.checkOut(id);
+    this.clearDraft();
+    this.changed();
+    this.say(id === null ? "The model is as it was opened." : `The model is at commit ${id}.`);
+  }
+
+  /** Delete a commit, if what came after it can stand without it. */
+  deleteCommit(id) {
+    const history = this.history.without(id);
+    const ends = history.commits.map((commit) => commit.id);
+    try {
+      for (const end of ends) this.network.state(history.editsAt(end));
+      this.network.state([...history.editsAt(), ...this.draft]);
+    } catch (error) {
+      if (!(error instanceof EditError)) throw error;
+      this.say(`Commit ${id} cannot be deleted, because later edits need it. ${error.message}`, "warn");
+      return;
+    }
+    this.history = history;
+    this.earlierDrafts = [];
+    this.undoneDrafts = [];
+    this.changed();
+    this.say(`Commit ${id} is deleted.`);
+  }
+
+  review(id, reviewed) {
+    this.history.review(id, reviewed);
+    this.changed();
+  }
+
+  finalCheck() {
+    this.history.checkFinally();
+    this.cache = {};
+    this.changed();
+    this.say("The covered rows are shown now, and the history says when.");
+  }
+
+  // ------------------------------------------------------------------ audits that were kept
+
+  /** Take up what this tab kept, or what a link holds. */
+  resume() {
+    const kept = this.keeper.load();
+    if (kept?.history?.commits?.length || kept?.draft?.length) return this.takeUp(kept);
+    if (!this.fromLink) return false;
+    try {
+      return this.takeUp({ draft: JSON.parse(this.fromLink) });
+    } catch {
+      this.say("The edits in this link cannot be read.", "warn");
+      return false;
+    }
+  }
+
+  /** Take up a kept audit; one that does not fit is refused. */
+  takeUp({ history, draft }) {
+    const before = { history: this.history, draft: this.draft };
+    try {
+      this.history = new CommitTree(history ?? {});
+      this.draft = Array.isArray(draft) ? draft : [];
+      this.compute();
+    } catch (error) {
+      Object.assign(this, before);
+      this.compute();
+      this.say(`The edits that were kept do not fit this model: ${error.message}`, "warn");
+      return false;
+    }
+    this.cache = {};
+    this.changed();
+    return true;
+  }
+
+  /** Put the edits of a file into the history, one commit each. */
+  takeEdits(edits) {
+    const history = new CommitTree(this.history.toJSON());
+    const taken = { commits: [...history.commits] };
+    const added = new CommitTree({ ...history.toJSON(), ...taken });
+    for (const { note, ...edit } of edits) {
+      const commit = added.add([edit], {});
+      commit.note = { reviewed: false, ...note };
+    }
+    return this.takeUp({ history: added.toJSON(), draft: [] });
+  }
+}

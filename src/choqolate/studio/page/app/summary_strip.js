@@ -1,0 +1,43 @@
+import { h, replace } from "./dom.js";
+import { count, percent, points } from "./format.js";
+import { measureAll } from "../engine/metrics.js";
+
+/** The numbers that stay in sight: accuracy and worst group as opened, at the last commit, and now. */
+export function summaryStrip(app) {
+  const element = h("section", { class: "strip", "aria-label": "Summary" });
+  const update = () => replace(element, content(app));
+  return { element, update };
+}
+
+function content(app) {
+  const rows = app.auditRows;
+  const measured = {};
+  for (const key of ["original", "committed", "now"]) {
+    measured[key] = measureAll(app.network, app.rows, app.states[key], rows);
+  }
+  const flipped = rows.filter((row) => app.states.original.predicted[row] !== app.states.now.predicted[row]).length;
+  return [
+    h("p", { class: "strip-rows" }, "Judged on ", h("strong", {}, app.document.rows.audit)),
+    figure("Accuracy", measured, (one) => one.all.accuracy),
+    measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
+    h("p", { class: "strip-figure" }, h("span", { class: "strip-label" }, "Flipped images"),
+      h("a", { class: "strip-now", href: "#view=images&flipped=original", onclick: (event) => {
+        event.preventDefault();
+        app.go({ view: "images", flipped: "original" });
+      } }, count(flipped))),
+  ];
+}
+
+function figure(label, measured, value, detail) {
+  const [original, committed, now] = ["original", "committed", "now"].map((key) => value(measured[key]) ?? Number.NaN);
+  const change = now - original;
+  const direction = Math.abs(change) < 5e-4 ? "" : change > 0 ? "better" : "worse";
+  return h("p", { class: "strip-figure" },
+    h("span", { class: "strip-label" }, label, detail && h("span", { class: "strip-detail name" }, detail)),
+    h("span", { class: "strip-step" }, h("small", {}, "original"), percent(original)),
+    h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→"),
+    h("span", { class: "strip-step" }, h("small", {}, "committed"), percent(committed)),
+    h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→"),
+    h("span", { class: "strip-step strip-now" }, h("small", {}, "now"), percent(now)),
+    direction && h("span", { class: `change ${direction}` }, points(change)));
+}

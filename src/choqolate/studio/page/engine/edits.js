@@ -1,0 +1,191 @@
+// Edits as plain objects: what is in force, what they are called, and the file that carries them.
+
+import { EditError, listed, quoted } from "./edit_error.js";
+
+const FORMAT = "choqolate-edits";
+const FORMAT_VERSION = 1;
+const FIELDS = {
+  remove: ["concepts", "nodes", "mode"],
+  reweight: ["factors", "nodes"],
+  recalibrate: ["shift", "rows", "fingerprint"],
+  restore: ["concepts"],
+};
+const NOTE = ["author", "time", "reason", "reviewed"];
+
+/** The names that one edit removes or reweights. */
+export function namesOf(edit) {
+  if (edit.edit === "remove") return edit.concepts;
+  return edit.edit === "reweight" ? Object.keys(edit.factors) : [];
+}
+
+/** The names that edits in force remove or reweight, in the order in which that happened. */
+export function affected(edits) {
+  return [...new Set(edits.flatMap(namesOf))];
+}
+
+/**
+ * The edits that a state follows from: a restoration takes back what it names, and is gone itself.
+ * Concepts that edits before these affect (`locked`) keep recalibrations in force.
+ */
+export function inForce(edits, locked = []) {
+  let kept = [];
+  for (const edit of edits) {
+    if (edit.edit !== "restore") kept.push(edit);
+    else kept = restored(kept, edit.concepts ?? null, locked);
+  }
+  return kept;
+}
+
+function restored(before, concepts, locked) {
+  const kept = concepts === null ? [] : before.map((edit) => without(edit, new Set(concepts))).filter(Boolean);
+  if (affected(kept).length || locked.length) return kept;
+  const first = concepts === null ? 0 : before.findIndex((edit) => namesOf(edit).length);
+  return first < 0 ? kept : before.slice(0, first); // recalibrations made since the first go too
+}
+
+/** What is left of an edit after some concepts are restored; null if nothing is. */
+function without(edit, concepts) {
+  if (edit.edit === "remove") {
+    const left = edit.concepts.filter((name) => !concepts.has(name));
+    return left.length ? { ...edit, concepts: left } : null;
+  }
+  if (edit.edit === "reweight") {
+    const left = Object.entries(edit.factors).filter(([name]) => !concepts.has(name));
+    return left.length ? { ...edit, factors: Object.fromEntries(left) } : null;
+  }
+  return edit;
+}
+
+/** An edit in words, as Python prints it. */
+export function describe(edit) {
+  if (edit.edit === "remove") return `removed ${listed(edit.concepts)} (${edit.mode})${inNodes(edit.nodes)}`;
+  if (edit.edit === "reweight") {
+    const factors = Object.entries(edit.factors).map(([name, factor]) => `${quoted(name)} by ${general(factor)}`);
+    return `reweighted ${factors.join(", ")}${inNodes(edit.nodes)}`;
+  }
+  if (edit.edit === "recalibrate") {
+    const rows = edit.rows ?? null;
+    return rows === null ? "recalibrated" : `recalibrated on ${rows.toLocaleString("en-US")} rows`;
+  }
+  return (edit.concepts ?? null) === null ? "restored everything" : `restored ${listed(edit.concepts)}`;
+}
+
+function inNodes(nodes) {
+  return (nodes ?? null) === null ? "" : ` in node${nodes.length === 1 ? "" : "s"} ${nodes.join(", ")}`;
+}
+
+/** A number to six digits, as C's %g writes it. */
+function general(value) {
+  if (value === 0) return "0";
+  const [digits, exponent] = value.toExponential(5).split("e").map(Number);
+  if (exponent >= -4 && exponent < 6) return String(Number(value.toPrecision(6)));
+  return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+}
+
+/** What tells whether two lists of edits give the same state: all but their notes. */
+export function keyOf(edits) {
+  return JSON.stringify(edits.map((edit) => [edit.edit, ...FIELDS[edit.edit].map((field) => edit[field] ?? null)]));
+}
+
+/** The object of an edits file with the edits made here, on top of those that the model came with. */
+export function editsDocument(document, edits) {
+  if (!edits.length) throw new EditError("There are no edits to export. Make one first.");
+  const { model } = document;
+  return {
+    format: FORMAT,
+    format_version: FORMAT_VERSION,
+    choqolate_version: document.choqolate_version,
+    model: {
+      identity: model.identity,
+      state: model.state,
+      concepts: model.concepts.length,
+      nodes: model.n_nodes,
+      classes: model.classes,
+    },
+    edits: edits.map((edit) => written(edit, model)),
+  };
+}
+
+function written(edit, model) {
+  const entry = { edit: edit.edit };
+  for (const field of FIELDS[edit.edit]) entry[field] = edit[field] ?? null;
+  if (entry.nodes) entry.nodes = entry.nodes.map((node) => describedNode(node, model));
+  return edit.note ? { ...entry, note: known(edit.note) } : entry;
+}
+
+/** A node as another training of the model can find it: by its leading concepts or, without nodes, by its class. */
+function describedNode(node, model) {
+  const described = { node, leading: model.leading[node] };
+  return model.one_layer ? { ...described, class: model.classes[node] } : described;
+}
+
+/** What is known of who made an edit, when and why. */
+function known(note) {
+  return Object.fromEntries(NOTE.filter((field) => (note[field] ?? null) !== null).map((field) => [field, note[field]]));
+}
+
+/** The edits of an edits file, with nodes by number; they go on top of those that the model came with. */
+export function readEditsDocument(document, object) {
+  if (object?.format !== FORMAT) throw new EditError("This is not a file of edits. Choose one that was exported here.");
+  if (object.format_version !== FORMAT_VERSION) {
+    throw new EditError(
+      `This file of edits has version ${object.format_version}, and this page reads version ${FORMAT_VERSION}.`,
+    );
+  }
+  if (!Array.isArray(object.edits) || !object.edits.length || typeof object.model !== "object" || !object.model) {
+    throw new EditError("This file of edits is incomplete or damaged. Export it again.");
+  }
+  const { model } = document;
+  if (object.model.identity !== model.identity) {
+    throw new EditError("These edits were made on another model. Apply them to this one with choqolate apply.");
+  }
+  const edits = object.edits.map((entry, index) => readEdit(entry, index + 1, model));
+  return sameState(object.model, model) ? edits : forOtherState(edits);
+}
+
+/** Whether edits of a file were made on the model as it is here; a file that does not say began with the training. */
+function sameState(made, model) {
+  return made.state === undefined ? !model.locked.length && !model.edits.length : made.state === model.state;
+}
+
+/** On another state, restorations concern the edits of the file alone, and a recalibration means nothing. */
+function forOtherState(edits) {
+  if (edits.some((edit) => edit.edit === "recalibrate")) {
+    throw new EditError(
+      "This file holds a recalibration of another state of the model. Apply it with choqolate apply --recalibrate.",
+    );
+  }
+  return inForce(edits);
+}
+
+function readEdit(entry, number, model) {
+  const fields = FIELDS[entry?.edit];
+  if (!fields) throw new EditError(`Edit ${number} of this file is of a kind that this page does not know.`);
+  const edit = { edit: entry.edit };
+  for (const field of fields) edit[field] = entry[field] ?? null;
+  if (entry.edit === "remove") edit.mode = entry.mode ?? "rescale";
+  if (edit.nodes) edit.nodes = nodeNumbers(edit.nodes, number, model);
+  if (entry.note && typeof entry.note === "object") edit.note = known(entry.note);
+  checkShape(edit, number);
+  return edit;
+}
+
+function nodeNumbers(nodes, number, model) {
+  const numbers = nodes.map((node) => node?.node);
+  if (numbers.every((node) => Number.isInteger(node) && node >= 0 && node < model.n_nodes)) return numbers;
+  throw new EditError(`Edit ${number} of this file names nodes that this model does not have.`);
+}
+
+/** Fields have the types that the checks of a network expect. */
+function checkShape(edit, number) {
+  const isText = (name) => typeof name === "string";
+  const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+  const isList = (value, is) => Array.isArray(value) && value.every(is);
+  const fine = {
+    remove: () => isList(edit.concepts, isText),
+    reweight: () => typeof edit.factors === "object" && edit.factors && Object.values(edit.factors).every(isNumber),
+    recalibrate: () => isList(edit.shift, isNumber),
+    restore: () => edit.concepts === null || isList(edit.concepts, isText),
+  };
+  if (!fine[edit.edit]()) throw new EditError(`Edit ${number} of this file is damaged. Export it again.`);
+}
