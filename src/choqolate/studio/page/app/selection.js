@@ -1,7 +1,9 @@
-import { decimal } from "./format.js";
+import { counted, decimal } from "./format.js";
 
-/** Keys of a route that choose rows, with what they are called. */
-export const FILTERS = ["split", "truth", "predicted", "right", "group", "flipped", "above", "below", "path", "picked"];
+/** Keys of a route that choose rows. */
+export const FILTERS = ["role", "split", "truth", "predicted", "right", "group", "flipped", "above", "below", "path", "picked"];
+
+const ROLES = { train: 0, audit: 1, covered: 2 };
 
 /** Whether a route chooses some of the rows. */
 export function hasSelection(route) {
@@ -11,22 +13,40 @@ export function hasSelection(route) {
 /**
  * The rows that the route chooses among those that may be seen: Int32Array.
  *
- * split, truth, predicted, group: names; right: "yes" or "no"; flipped: "original" or "committed"; above, below:
- * "0.7,sea" (scaled score, concept); path: text; picked: row numbers of the table, "3,5,8".
+ * Images that were picked one by one are the selection, whatever the filters say; without them it is what the filters
+ * choose.
  */
 export function selectedRows(app, route = app.route) {
+  if (!route.picked) return filteredRows(app, route);
+  const picked = pickedNumbers(route);
+  return app.visibleRows.filter((row) => picked.has(app.rows.number[row]));
+}
+
+/**
+ * The rows that pass the filters of a route, among those that may be seen: Int32Array.
+ *
+ * split, truth, predicted, group: names; role: "train", "audit" or "covered"; right: "yes" or "no"; flipped: "original"
+ * or "committed"; above, below: "0.7,sea" (scaled score, concept); path: text.
+ */
+export function filteredRows(app, route = app.route) {
   const tests = rowTests(app, route);
   return app.visibleRows.filter((row) => tests.every((test) => test(row)));
+}
+
+/** Row numbers of the table that were picked: "3,5,8" in the route. */
+export function pickedNumbers(route) {
+  return new Set(route.picked ? route.picked.split(",").map(Number) : []);
 }
 
 function rowTests(app, route) {
   const { rows, network, states } = app;
   const tests = [];
   const equal = (column, place) => tests.push((row) => column[row] === place);
-  if (route.split) equal(rows.split, app.document.rows.splits.indexOf(route.split));
-  if (route.truth) equal(rows.label, network.classes.indexOf(route.truth));
-  if (route.predicted) equal(states.now.predicted, network.classes.indexOf(route.predicted));
-  if (route.group) equal(rows.group, app.document.rows.groups.indexOf(route.group));
+  if (route.role) equal(rows.role, ROLES[route.role] ?? -1);
+  if (route.split) equal(rows.split, named(app.document.rows.splits, route.split));
+  if (route.truth) equal(rows.label, named(network.classes, route.truth));
+  if (route.predicted) equal(states.now.predicted, named(network.classes, route.predicted));
+  if (route.group) equal(rows.group, named(app.document.rows.groups, route.group));
   if (route.right) {
     const wanted = route.right === "yes";
     tests.push((row) => rows.label[row] >= 0 && (states.now.predicted[row] === rows.label[row]) === wanted);
@@ -44,11 +64,13 @@ function rowTests(app, route) {
     const text = route.path.toLowerCase();
     tests.push((row) => (rows.paths[row] ?? "").toLowerCase().includes(text));
   }
-  if (route.picked) {
-    const picked = new Set(route.picked.split(",").map(Number));
-    tests.push((row) => picked.has(rows.number[row]));
-  }
   return tests;
+}
+
+/** Place of a name; one that is unknown chooses no row, not those without a value (-1). */
+function named(names, name) {
+  const place = names.indexOf(name);
+  return place < 0 ? -2 : place;
 }
 
 /** {level, concept} of "0.7,sea". */
@@ -57,19 +79,31 @@ export function readLimit(text) {
   return { level: Number(text.slice(0, comma)), concept: text.slice(comma + 1) };
 }
 
+/** The filters of a route in words: [{key, text}]. */
+export function filterTexts(route) {
+  const parts = [];
+  const add = (key, text) => route[key] && parts.push({ key, text: text(route[key]) });
+  add("role", (role) => ({ train: "training rows", audit: "judged rows", covered: "covered rows" })[role] ?? role);
+  add("split", (name) => `split ${name}`);
+  add("truth", (name) => `class ${name}`);
+  add("predicted", (name) => `predicted ${name}`);
+  add("right", (answer) => (answer === "yes" ? "right" : "wrong"));
+  add("group", (name) => `group ${name}`);
+  add("flipped", (since) => (since === "committed" ? "flipped by the draft" : "flipped by the edits"));
+  add("above", (text) => limitText(text, "≥"));
+  add("below", (text) => limitText(text, "≤"));
+  add("path", (text) => `path contains “${text}”`);
+  add("picked", (numbers) => `${counted(numbers.split(",").length, "image")} picked`);
+  return parts;
+}
+
+function limitText(text, sign) {
+  const { level, concept } = readLimit(text);
+  return `${concept} ${sign} ${decimal(level, 2)}`;
+}
+
 /** What the route chooses, in words; "" if it chooses all rows. */
 export function selectionText(route) {
-  const parts = [];
-  if (route.split) parts.push(`split ${route.split}`);
-  if (route.truth) parts.push(`class ${route.truth}`);
-  if (route.predicted) parts.push(`predicted ${route.predicted}`);
-  if (route.right) parts.push(route.right === "yes" ? "right" : "wrong");
-  if (route.group) parts.push(`group ${route.group}`);
-  if (route.flipped) parts.push(route.flipped === "committed" ? "flipped by the draft" : "flipped by the edits");
-  for (const [key, sign] of [["above", "≥"], ["below", "≤"]]) {
-    if (route[key]) parts.push(`${readLimit(route[key]).concept} ${sign} ${decimal(readLimit(route[key]).level, 2)}`);
-  }
-  if (route.path) parts.push(`path contains “${route.path}”`);
-  if (route.picked) parts.push("picked images");
-  return parts.join(", ");
+  const parts = filterTexts(route);
+  return (route.picked ? parts.filter(({ key }) => key === "picked") : parts).map(({ text }) => text).join(", ");
 }

@@ -2,11 +2,13 @@ import { readRoute, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
 import { hasSelection, selectedRows } from "./selection.js";
+import { parseBundle } from "../engine/bundle.js";
 import { EditError } from "../engine/network.js";
 import { recalibration } from "../engine/recalibration.js";
 
 const ROLE = { train: 0, audit: 1, covered: 2 };
 const LONGEST_LINK = 6000;
+const ROWS_AT_ONCE = 1000;
 
 /** Everything that the page knows: the model, the rows, the history, the draft, and where the reader is. */
 export class Studio {
@@ -34,6 +36,37 @@ export class Studio {
     this.coveredRows = ofRole(ROLE.covered);
     this.allRows = all;
     this.cache = {};
+  }
+
+  /** How many rows of the table the server can still send. */
+  get rowsLeft() {
+    return this.api ? Math.max(0, this.document.rows.total - this.rows.n) : 0;
+  }
+
+  /** Load more rows of the table from the server. */
+  async loadRows(count = Math.min(ROWS_AT_ONCE, this.rowsLeft)) {
+    try {
+      const { document, arrays } = parseBundle(await this.api.bytes(`api/rows?start=${this.rows.n}&count=${count}`));
+      this.rows.append(arrays, document?.paths ?? []);
+      await this.network.extend();
+    } catch (error) {
+      this.say(error.message, "warn");
+      return;
+    }
+    this.document.rows.loaded = this.rows.n;
+    this.refreshRows();
+    this.changed();
+  }
+
+  /** Score an image with the model's own backbone; it is shown as one image. */
+  async scoreImage(file) {
+    try {
+      const answer = await this.api.post("api/score", file, { type: file.type || "application/octet-stream" });
+      this.dropped = { ...answer, name: file.name, scores: Float64Array.from(answer.scores) };
+      this.go({ view: "images", image: "dropped", why: null, against: null });
+    } catch (error) {
+      this.say(error.message, "warn");
+    }
   }
 
   get finalChecked() {

@@ -98,18 +98,19 @@ function server(app, answer) {
     h("p", {}, "Python applies the edits to the original model and is the authority on all numbers."),
     what && h("p", { class: "note" }, what),
     h("div", { class: "row gap-above" },
-      button("Save the model", work("api/model", (told) => replace(answer, savedText(app, told)), "json"), { class: "button primary", disabled: !ready, id: "save-model" }),
+      button("Save the model", work("api/model", (told) => replace(answer, savedText(told)), "json"), { class: "button primary", disabled: !ready, id: "save-model" }),
       button("Download the model (.zip)", work("api/model.zip", take("model.zip", "application/zip"), "blob"), { disabled: !ready }),
       button("Download the report", work("api/report", take("report.html", "text/html"), "blob"), { disabled: app.history.head === null })),
     answer);
 }
 
 /** Where the server saved the model, and its numbers. */
-function savedText(app, told) {
-  const numbers = [["accuracy", told.accuracy], ["worst group", told.worst_group]].filter(([, value]) => typeof value === "number");
-  return h("div", { class: "message" }, h("p", {}, "The model is saved in ", h("code", { class: "name" }, told.folder), "."),
-    numbers.length > 0 && h("p", {}, `On the ${counted(told.rows, "row")} that edits are judged on, Python finds ${numbers.map(([name, value]) => `${name} ${percent(value)}`).join(", ")}.`),
-    (told.warnings ?? []).map((text) => h("p", { class: "warn-text" }, text)));
+function savedText({ folder, audit, warnings }) {
+  const found = audit && [["accuracy", audit.all], ["worst group", audit.worst_group]].filter(([, one]) => one);
+  return h("div", { class: "message" }, h("p", {}, "The model is saved in ", h("code", { class: "name" }, folder), "."),
+    found && h("p", {}, `On all ${counted(audit.all.rows, "row")} that edits are judged on, Python finds `,
+      `${found.map(([name, one]) => `${name} ${percent(one.accuracy)}`).join(", ")}.`),
+    warnings.map((text) => h("p", { class: "warn-text" }, text)));
 }
 
 function commands(app) {

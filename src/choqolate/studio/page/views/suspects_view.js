@@ -1,8 +1,82 @@
-import { h } from "../app/dom.js";
+import { h, replace } from "../app/dom.js";
+import { count, counted, decimal } from "../app/format.js";
+import { failingSlice } from "../parts/failing_slices.js";
+import { suspectList } from "../parts/suspect_list.js";
+import { tryButton } from "../parts/try_button.js";
 
-/** The view Suspects. */
+/** The view Suspects: removals that help the worst group, and questions about images on which the model fails. */
 export function createSuspectsView(app) {
-  const element = h("div", { class: "stack suspects-view" }, h("section", { class: "panel" }, h("h2", {}, "Suspects")));
-  const update = () => {};
+  const helpful = h("section", { class: "panel" });
+  const failing = h("section", { class: "stack" });
+  const idle = h("details", { class: "panel fold" }, h("summary", {}), h("div", { class: "fold-body" }));
+  const element = h("div", { class: "stack suspects-view" }, helpful, failing, idle);
+  const update = () => {
+    const { suspects } = app.document;
+    failing.hidden = !suspects;
+    idle.hidden = !suspects?.idle.length;
+    if (!suspects) {
+      replace(helpful, h("h2", {}, "Suspects"), h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
+      return;
+    }
+    replace(helpful, helpfulContent(app, suspects));
+    replace(failing, failingContent(app, suspects));
+    replace(idle.firstChild, h("h2", {}, `Relied on, hardly needed: ${count(suspects.idle.length)}`));
+    replace(idle.lastChild, idleContent(app, suspects));
+  };
   return { element, update };
+}
+
+function helpfulContent(app, suspects) {
+  const some = suspects.helpful.length > 0;
+  const all = suspects.to_remove ?? [];
+  return [
+    h("div", { class: "panel-head" }, h("h2", {}, "Removals that help the worst group"),
+      some && all.length > 0 && tryButton(app, all, { mode: suspects.mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
+    h("p", { class: "lead-text" }, verdict(suspects)),
+    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, mode: suspects.mode, key: "helpful" }),
+    h("p", { class: "note" }, measured(suspects)),
+  ];
+}
+
+function verdict({ unclear, needed, worst_group: worst, helpful }) {
+  if (unclear && worst) {
+    return ["The worst group, “", h("span", { class: "name" }, worst[0]),
+      `”, has only ${counted(worst[1], "image")}: too few to tell whether a removal helps. At least 30 are needed.`];
+  }
+  if (!worst || !needed) {
+    return ["The table has no groups, so no worst group can be found. Add a column ", h("code", {}, "group"),
+      " for what may mislead the model, such as the place or the camera."];
+  }
+  const least = `${decimal(100 * needed, 1)} points`;
+  const tried = "Each concept was removed alone, and those that rise and fall together were removed together.";
+  if (!helpful.length) return `${tried} No such removal lifts the worst group by at least ${least}.`;
+  return `${tried} These removals lift the worst group by at least ${least}. You decide whether a concept should count.`;
+}
+
+function measured({ rows, chosen, worst_group: worst, tried, helpful }) {
+  const parts = [`Measured on ${chosen}${chosen.includes(count(rows)) ? "" : ` (${counted(rows, "image")})`}, on the model as opened.`];
+  if (helpful.length && worst) {
+    parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`, h("span", { class: "name" }, worst[0]),
+      `”; p-values are too low because the best of ${count(tried)} removals are shown.`);
+  }
+  return parts;
+}
+
+function failingContent(app, suspects) {
+  const { failing } = suspects;
+  return [
+    h("div", {}, h("h2", {}, "Where does the model fail?"),
+      h("p", { class: "lead-text" }, "This uses labels only: images of a class that have, or lack, a concept as images of other classes do, "
+        + "compared with the other images of the class. A concept may be relevant or a shortcut; only a person can tell."),
+      h("p", { class: "note" }, suspects.verdict || (failing.length ? null : "No concept separates the mistakes of a class beyond chance."))),
+    failing.map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` })),
+  ];
+}
+
+function idleContent(app, suspects) {
+  return [
+    h("p", {}, "The model relies on these, but without each alone accuracy falls by less than half a point. Often another concept stands in "
+      + "for it; that is no reason to remove it."),
+    suspectList(app, suspects.idle, { label: "Concepts that are relied on and hardly needed", grouped: Boolean(suspects.needed), mode: suspects.mode, key: "idle" }),
+  ];
 }

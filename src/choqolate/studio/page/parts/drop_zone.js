@@ -1,0 +1,51 @@
+import { button, h, replace } from "../app/dom.js";
+import { foldablePanel } from "./fold.js";
+
+/** Where an image of the reader's own can be dropped, if the server can score it: {element, update()}. */
+export function dropZone(app) {
+  const state = { busy: false };
+  const input = h("input", { type: "file", accept: "image/*", hidden: true, onchange: () => {
+    score(input.files[0]);
+    input.value = "";
+  } });
+  const score = async (file) => {
+    if (!file || state.busy) return;
+    state.busy = true;
+    panel.update();
+    await app.scoreImage(file);
+    state.busy = false;
+    panel.update();
+  };
+  const panel = foldablePanel("Your own image", { open: Boolean(app.document.server?.score), content: (body) => replace(body, content(app, state, input)) });
+  if (app.document.server?.score) acceptDrops(panel.element, score);
+  return panel;
+}
+
+function content(app, state, input) {
+  const reason = refusal(app.document.server);
+  if (reason) return h("p", { class: "note" }, reason);
+  if (state.busy) return h("p", { role: "status" }, "Scoring the image…");
+  return [
+    h("div", { class: "drop" }, h("p", {}, "Drop an image here, or"), button("Choose a file", () => input.click(), { "data-key": "choose-file" }), input),
+    app.dropped && h("p", { class: "row" }, button(`Show ${app.dropped.name}`, () => app.go({ image: "dropped", why: null, against: null }), { class: "button link name" })),
+    h("p", { class: "note" }, "The image is scored on the server with the model's own backbone and is not kept."),
+  ];
+}
+
+function refusal(server) {
+  if (!server) return ["Scoring an image of your own needs a server: open the model with ", h("code", {}, "choqolate studio"), "."];
+  return server.score ? null : server.why_not_score ?? "This server cannot score images.";
+}
+
+function acceptDrops(element, score) {
+  element.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    element.classList.add("dragging");
+  });
+  element.addEventListener("dragleave", () => element.classList.remove("dragging"));
+  element.addEventListener("drop", (event) => {
+    event.preventDefault();
+    element.classList.remove("dragging");
+    score(event.dataTransfer.files[0]);
+  });
+}

@@ -1,0 +1,79 @@
+import { button, h, runInSlices, select } from "../app/dom.js";
+import { count, counted, listed } from "../app/format.js";
+import { smallestRemoval } from "../engine/counterfactual.js";
+import { conceptLinks, removalStage } from "./concept_link.js";
+import { digitsFor, signed } from "./number_scale.js";
+
+const TASK = "smallest-removal";
+const MOST = 6;
+
+/** The smallest removal that flips an image: found on request, then tried: {section(app, subject), stop()}. */
+export function flipSearch(app, redraw) {
+  const search = { key: "", progress: null, found: null, target: "" };
+  const stop = () => {
+    runInSlices(TASK, nothing(), { onDone: () => {} });
+    Object.assign(search, { progress: null, found: null });
+  };
+  const start = (subject) => {
+    const target = search.target ? app.network.classes.indexOf(search.target) : null;
+    Object.assign(search, { progress: 0, found: null });
+    redraw();
+    runInSlices(TASK, smallestRemoval(app.network, app.states.now, subject.z, { target, mode: "rescale", most: MOST }), {
+      onProgress: (done) => {
+        search.progress = done;
+        redraw();
+      },
+      onDone: (found) => {
+        Object.assign(search, { progress: null, found, edits: listed(app.states.now.affected, 3) });
+        redraw();
+      },
+    });
+  };
+  const section = (subject) => {
+    if (search.key !== subject.key) {
+      stop();
+      Object.assign(search, { key: subject.key, target: "" });
+    }
+    return h("section", { class: "stack tight" }, h("h3", {}, "Smallest removal that flips it"),
+      app.network.C > 2 && h("label", { class: "field" }, h("span", { class: "field-label" }, "To"),
+        select([["", "any other class"], ...app.network.classes.map((name) => [name, name])], search.target, (name) => {
+          stop();
+          search.target = name;
+          redraw();
+        }, { id: "flip-target" })),
+      h("div", { "aria-live": "polite" }, answer(app, search)),
+      h("div", { class: "row" }, tools(app, search, () => start(subject), () => {
+        stop();
+        redraw();
+      })));
+  };
+  return { section, stop };
+}
+
+function tools(app, search, start, cancel) {
+  if (search.progress !== null) return button("Stop", cancel, { "data-key": "flip" });
+  if (!search.found) return button("Find it", start, { class: "button", "data-key": "flip" });
+  const { concepts } = search.found;
+  if (!concepts.length) return null;
+  const left = concepts.filter((name) => !removalStage(app, name));
+  if (!left.length) return h("span", { class: "badge" }, concepts.some((name) => removalStage(app, name) === "draft") ? "In draft" : "Removed");
+  return button("Try it", () => app.remove(left), { class: "button primary", "data-key": "flip" });
+}
+
+function answer(app, search) {
+  if (search.progress !== null) return h("p", { class: "note" }, `Searching… ${Math.round(100 * search.progress)}%`);
+  if (!search.found) return h("p", { class: "note" }, "The fewest concepts without which the model would predict another class.");
+  const { concepts, before, after, method, searched, complete, most, leadBefore, leadAfter } = search.found;
+  const name = (place) => (typeof place === "number" ? app.network.classes[place] : place);
+  const among = complete ? "" : ` among the ${count(searched)} most influential concepts`;
+  if (method === "none") return h("p", {}, `No set of up to ${counted(most, "concept")} was found${among} whose removal changes the prediction.`);
+  const digits = digitsFor([leadBefore, leadAfter]);
+  return [
+    h("p", {}, "Without ", conceptLinks(app, concepts), ", the model predicts ", h("strong", { class: "name" }, name(after)), " instead of ",
+      h("strong", { class: "name" }, name(before)), "."),
+    h("p", { class: "note" }, method === "exact" ? `No smaller set does it${among}.` : `Found greedily${among}: fewer may do.`,
+      ` Lead: ${signed(leadBefore, digits)} before, ${signed(leadAfter, digits)} after.`),
+  ];
+}
+
+function* nothing() {}

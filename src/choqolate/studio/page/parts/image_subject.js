@@ -1,0 +1,65 @@
+import { explainOne } from "../engine/attribution.js";
+import { softmax } from "../engine/network.js";
+import { rowName } from "./verdict.js";
+
+/** The image that the route opens, a row of the table or one that was dropped; null if none, {missing} if it is not there. */
+export function openSubject(app) {
+  const { image } = app.route;
+  if (!image) return null;
+  if (image === "dropped") return app.dropped ? droppedSubject(app.dropped) : { missing: "The image that was dropped is gone. Drop it again." };
+  const row = app.rows.number.indexOf(Number(image));
+  if (row < 0) return { missing: `Row ${image} of the table is not loaded.` };
+  if (app.rows.role[row] === 2 && !app.finalChecked) return { missing: `Row ${image} of the table is covered until the final check.` };
+  return rowSubject(app, row);
+}
+
+function rowSubject(app, row) {
+  const { rows, document } = app;
+  const z = Float64Array.from({ length: rows.M }, (_, place) => rows.score(row, place));
+  return { key: `row-${row}`, row, z, name: rowName(app, row), source: app.images(row), path: rows.paths[row] ?? null, truth: rows.label[row],
+    group: document.rows.groups[rows.group[row]], split: document.rows.splits[rows.split[row]], warnings: [] };
+}
+
+function droppedSubject({ name, scores, warnings, thumbnail }) {
+  const source = thumbnail ? `data:image/jpeg;base64,${thumbnail}` : null;
+  return { key: "dropped", row: null, z: scores, name, source, path: null, truth: -1, warnings: warnings ?? [] };
+}
+
+/** What a state makes of an image: {scores, predicted, nodeValues, probabilities}. */
+export function outcome(app, subject, state) {
+  const found = kept(state, `${subject.key} outcome`, () => app.network.valuesOf(state, subject.z));
+  return { ...found, probabilities: softmax(found.scores, app.document.probability_temperature) };
+}
+
+/** Attributions of an image in a state, from the baseline of the route. */
+export function explanation(app, subject, state) {
+  const baseline = app.route.baseline === "zero" ? "zero" : "mean";
+  return kept(state, `${subject.key} ${baseline}`, () => explainOne(app.network, state, subject.z, { baseline }));
+}
+
+/** The two classes that are compared: those of the route, else the predicted one and the truth or the runner-up. */
+export function comparedClasses(app, subject) {
+  const { scores, predicted } = outcome(app, subject, app.states.now);
+  const { classes } = app.network;
+  const told = (name) => (name === undefined ? -1 : classes.indexOf(name));
+  const first = told(app.route.why) >= 0 ? told(app.route.why) : predicted;
+  const ranking = [...scores.keys()].sort((a, b) => scores[b] - scores[a] || a - b);
+  const natural = [subject.truth, ...ranking].find((place) => place >= 0 && place !== first);
+  const second = told(app.route.against);
+  return [first, second >= 0 && second !== first ? second : natural];
+}
+
+const results = new WeakMap();
+
+function kept(state, key, compute) {
+  if (!results.has(state)) results.set(state, new Map());
+  const known = results.get(state);
+  if (key.startsWith("dropped")) return compute(); // another image may have been dropped
+  if (!known.has(key)) known.set(key, compute());
+  return known.get(key);
+}
+
+/** Whether edits since the model was opened are in force. */
+export function isEdited(app) {
+  return app.history.editsAt().length + app.draft.length > 0;
+}

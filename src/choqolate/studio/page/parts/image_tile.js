@@ -1,0 +1,39 @@
+import { h } from "../app/dom.js";
+import { rowName, verdictSign } from "./verdict.js";
+
+/** The image of a row, or a neutral place with its name. */
+export function thumbnail(app, row, alt = "") {
+  const source = app.images(row);
+  const name = rowName(app, row);
+  return source
+    ? h("img", { class: "thumbnail", src: source, alt, loading: "lazy", decoding: "async", draggable: "false" })
+    : h("span", { class: "thumbnail missing name", "aria-hidden": alt ? null : "true" }, name);
+}
+
+/** All that a tile shows of a row, as text: a tile is made again only if it changes. */
+export function tileSignature(app, row, picked) {
+  const { original, now } = app.states;
+  return `${original.predicted[row]},${now.predicted[row]},${picked},${app.route.image === String(app.rows.number[row])}`;
+}
+
+/** One image of the grid, an option of a listbox: Enter opens it, Space picks it. */
+export function imageTile(app, row, picked) {
+  const { classes } = app.network;
+  const number = app.rows.number[row];
+  const [was, now] = [app.states.original.predicted[row], app.states.now.predicted[row]];
+  const truth = app.rows.label[row];
+  const group = app.document.rows.groups[app.rows.group[row]];
+  return h("div", { class: "tile", role: "option", tabindex: "-1", "data-key": `tile-${number}`, "data-row": row,
+    "aria-selected": picked, "aria-current": app.route.image === String(number) ? "true" : null },
+  h("span", { class: "tile-image" }, thumbnail(app, row),
+    h("span", { class: "tile-pick", "aria-hidden": "true", title: "Pick (Space)" }, picked ? "✓" : "")),
+  h("span", { class: "tile-line" }, verdictSign(app, row, now), line(classes[now])),
+  truth >= 0 && truth !== now && h("span", { class: "tile-line tile-truth" }, line(`is ${classes[truth]}`)),
+  was !== now && h("span", { class: "tile-line" }, h("span", { class: "badge warn name", title: `was ${classes[was]}` }, `was ${classes[was]}`)),
+  group !== undefined && h("span", { class: "tile-line tile-group" }, line(group)),
+  h("span", { class: "visually-hidden" }, rowName(app, row)));
+}
+
+function line(text) {
+  return h("span", { class: "name", title: text }, text);
+}

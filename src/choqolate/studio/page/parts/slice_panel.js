@@ -1,0 +1,76 @@
+import { button, h, replace } from "../app/dom.js";
+import { count, counted, interval, pText, percent, points } from "../app/format.js";
+import { selectionText } from "../app/selection.js";
+import { measure, pairedChange } from "../engine/metrics.js";
+import { distinguishing } from "../engine/moments.js";
+import { conceptLink, removalStage } from "./concept_link.js";
+import { divergingBars } from "./diverging_bars.js";
+import { foldablePanel } from "./fold.js";
+
+const FEW = 30;
+const MOST = 8;
+const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now", "Now"]];
+
+/** Numbers of the selected images: {element, update()}. */
+export function slicePanel(app) {
+  return foldablePanel("Selection", { open: true, content: (body) => replace(body, sliceContent(app)) });
+}
+
+function sliceContent(app) {
+  const rows = app.selection ?? app.visibleRows;
+  const text = selectionText(app.route);
+  const head = h("p", {}, h("strong", {}, counted(rows.length, "image")), ": ",
+    text ? h("span", { class: "name" }, text) : "all that may be seen");
+  const labelled = rows.filter((row) => app.rows.label[row] >= 0);
+  if (!labelled.length) return [head, h("p", { class: "note" }, "None of them has a label, so there is no accuracy.")];
+  const training = labelled.filter((row) => app.rows.role[row] === 0).length;
+  return [head, numbers(app, labelled), changeLine(app, labelled),
+    labelled.length < FEW && h("p", { class: "message warn" }, `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
+    training > 0 && h("p", { class: "note" }, `${count(training)} of them are training images, which the model has seen.`)];
+}
+
+function numbers(app, rows) {
+  return h("table", { class: "wide slice-numbers" },
+    h("caption", { class: "visually-hidden" }, "Accuracy of the selected images"),
+    h("thead", {}, h("tr", {}, ["Model", "Right", "Accuracy", "95% interval"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, STATES.map(([key, name]) => {
+      const found = measure(app.rows, app.states[key].predicted, rows);
+      const right = rows.filter((row) => app.states[key].predicted[row] === app.rows.label[row]).length;
+      return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, `${count(right)} of ${count(rows.length)}`),
+        h("td", {}, h("strong", {}, percent(found.accuracy))), h("td", {}, interval(found.low, found.high)));
+    })));
+}
+
+function changeLine(app, rows) {
+  const { gained, lost, change, p } = pairedChange(app.rows, app.states.original.predicted, app.states.now.predicted, rows);
+  if (!gained && !lost) return null;
+  return h("p", {}, "Against the model as opened: ",
+    h("span", { class: `change ${change > 0 ? "better" : change < 0 ? "worse" : ""}` }, points(change)),
+    ` points, ${count(gained)} gained, ${count(lost)} lost (${pText(p)}).`);
+}
+
+/** Concepts whose mean in the selection differs most from the other images: {element, update()}. */
+export function distinguishingPanel(app) {
+  return foldablePanel("What distinguishes it", { content: (body) => replace(body, distinguishingContent(app, app.selection)) });
+}
+
+function distinguishingContent(app, selection) {
+  if (!selection) return h("p", { class: "note" }, "Choose images with a filter, a cell of the matrix, or Space in the grid.");
+  const chosen = new Set(selection);
+  const others = app.visibleRows.filter((row) => !chosen.has(row));
+  if (!selection.length || !others.length) return h("p", { class: "note" }, "There are no images to compare.");
+  const found = distinguishing(app.network, app.rows, selection, others, MOST);
+  const left = found.map(({ name }) => name).filter((name) => !removalStage(app, name));
+  return [
+    divergingBars(found.map(({ name, difference }) => ({ value: difference, name: conceptLink(app, name), more: removeButton(app, name) })),
+      { label: "Difference of the mean scores", left: "lower here", right: "higher here", digits: 2 }),
+    h("div", { class: "row" }, button(`Remove these ${count(left.length)}`, () => app.remove(left), { disabled: !left.length })),
+    h("p", { class: "note" }, "Mean score in the selection minus mean score of the other images; largest first in standard deviations."),
+  ];
+}
+
+function removeButton(app, name) {
+  const stage = removalStage(app, name);
+  if (stage) return h("span", { class: "badge" }, stage === "draft" ? "in draft" : "removed");
+  return button("Remove", () => app.remove([name]), { class: "button small", "aria-label": `Remove ${name}`, "data-key": `remove-${name}` });
+}

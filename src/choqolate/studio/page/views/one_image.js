@@ -1,0 +1,60 @@
+import { button, h, replace } from "../app/dom.js";
+import { counted } from "../app/format.js";
+import { changeSection } from "../parts/image_change.js";
+import { imageFacts, probabilityBars } from "../parts/image_facts.js";
+import { flipSearch } from "../parts/image_flip.js";
+import { nodeSection, whySection } from "../parts/image_reasons.js";
+import { openSubject } from "../parts/image_subject.js";
+
+/** The panel of one image: {element, update()}; rowsInOrder() gives the rows among which one goes on. */
+export function oneImagePanel(app, rowsInOrder) {
+  const title = h("h2", { id: "image-title", tabindex: "-1", class: "name" });
+  const place = h("span", { class: "note" });
+  const [previous, next] = [["Previous", -1], ["Next", 1]].map(([text, step]) =>
+    button(text, () => go(step), { class: "button small", "aria-label": `${text} image` }));
+  const close = button("Close", () => app.go({ image: null, why: null, against: null }), { class: "button small", title: "Close (Escape)" });
+  const body = h("div", { class: "stack image-body" });
+  const element = h("aside", { class: "panel one-image", "aria-labelledby": "image-title" },
+    h("div", { class: "image-head" }, title, h("div", { class: "row" }, place, previous, next, close)), body);
+  const open = new Set();
+  let drawn = "";
+
+  const position = () => {
+    const rows = rowsInOrder();
+    return { rows, at: rows.findIndex((row) => String(app.rows.number[row]) === app.route.image) };
+  };
+  const go = (step) => {
+    const { rows, at } = position();
+    const row = rows[at + step];
+    if (row !== undefined) app.go({ image: String(app.rows.number[row]), why: null, against: null }, { step: false });
+  };
+  const draw = () => {
+    const subject = openSubject(app);
+    if (!subject || subject.missing) {
+      search.stop();
+      title.textContent = "Image";
+      replace(body, h("p", { class: "message" }, subject?.missing ?? ""));
+      return;
+    }
+    title.textContent = subject.name;
+    replace(body, imageFacts(app, subject), probabilityBars(app, subject), whySection(app, subject), changeSection(app, subject),
+      search.section(subject), nodeSection(app, subject, open, draw));
+  };
+  const search = flipSearch(app, draw);
+
+  const update = () => {
+    element.hidden = !app.route.image;
+    if (element.hidden) {
+      search.stop();
+      return;
+    }
+    const { rows, at } = position();
+    place.textContent = at < 0 ? "" : `${at + 1} of ${counted(rows.length, "image")}`;
+    previous.disabled = at <= 0;
+    next.disabled = at < 0 || at === rows.length - 1;
+    if (drawn !== app.route.image) element.scrollTop = 0;
+    drawn = app.route.image;
+    draw();
+  };
+  return { element, update, focus: () => title.focus({ preventScroll: true }) };
+}
