@@ -100,11 +100,17 @@ export class Network {
 
   /** Node values, scores and predicted class of one image, from its scaled scores. */
   valuesOf(state, z) {
+    const { inputs, nodeValues, classScores } = this.layersOf(state, z);
+    const scores = classScores.map((score, r) => score + state.shift[r]);
+    return { inputs, nodeValues, scores, predicted: argmax(scores, 0, this.C) };
+  }
+
+  /** Inputs, node values and class scores (without the shift) of one image. */
+  layersOf(state, z) {
     const sheet = this.sheetOf(1, (j) => Float64Array.of(z[j]));
     const nodes = Numerators.direct(state.weights, sheet).values();
-    const scores = this.score(nodes, 1).map((column, r) => column[0] + state.shift[r]);
-    const nodeValues = Float64Array.from(nodes, (column) => column[0]);
-    return { nodeValues, scores: Float64Array.from(scores), predicted: argmax(scores, 0, this.C) };
+    const [inputs, nodeValues, classScores] = [sheet.columns, nodes, this.score(nodes, 1)].map(firstOfEach);
+    return { inputs, nodeValues, classScores };
   }
 
   /** Columns of inputs from columns of concepts: with `bipolar`, absences follow. */
@@ -213,7 +219,7 @@ function describeState(network, numerators) {
   const leftOut = Float64Array.from({ length: N }, (_, n) => network.model.left_out[n] / weights.retained[n]);
   return {
     weights,
-    columns,
+    numerators,
     nodeValues: interleaved(columns, sheet.n),
     scores,
     predicted,
@@ -253,6 +259,10 @@ function interleaved(columns, n, shift = null) {
     for (let i = 0; i < n; i++) out[i * K + k] = column[i] + more;
   });
   return out;
+}
+
+function firstOfEach(columns) {
+  return Float64Array.from(columns, (column) => column[0]);
 }
 
 function identity(size) {

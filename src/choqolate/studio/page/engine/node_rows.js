@@ -183,6 +183,13 @@ export class Numerators {
     return new Numerators(weights, this.sheet, parts, anchor, this.depth + 1);
   }
 
+  /** The same on some of the rows. */
+  take(rowIndexes) {
+    const some = (column) => Float64Array.from(rowIndexes, (i) => column[i]);
+    const sheet = new Sheet(rowIndexes.length, this.sheet.columns.map(some), this.sheet.means);
+    return new Numerators(this.weights, sheet, this.parts.map(some), this.anchor, this.depth);
+  }
+
   /** How many inputs of nodes have to be moved to come to other weights. */
   distance(weights) {
     let count = 0;
