@@ -182,7 +182,7 @@ def create_app(
     service = StudioService(
         bundle=bundle,
         blob=bundle.to_bytes(),
-        workshop=Workshop.of(bundle),
+        workshop=Workshop(bundle),
         save_to=Path(f"{names[0]}-edited" if save_to is None else save_to),
         dropped=None if why_not_score else DroppedImages(model, backbone),
         light=WorkerThreads(2, waiting=2000),
