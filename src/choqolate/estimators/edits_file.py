@@ -141,7 +141,7 @@ def apply_document(
 
 
 def _is_made_on(made_on: dict[str, Any], network: FittedNetwork) -> bool:
-    """Whether edits were made on a network in the state that it is in; files that do not say start from the training."""
+    """Whether edits were made on a network in the state that it is in; files that do not say start from training."""
     if made_on.get("identity") != network.identity:
         return False
     return made_on["state"] == model_state(network) if "state" in made_on else not network.is_edited

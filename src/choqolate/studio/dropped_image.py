@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 MOST_PIXELS = 64_000_000
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")  # those of browsers and cameras
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")  # those of browsers and cameras
 
 
 class DroppedImages:
