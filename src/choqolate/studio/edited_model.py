@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from choqolate._util.files import write_new_folder
+from choqolate._util.files import check_parent, write_new_folder
 from choqolate.analysis.evaluation import evaluate
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.calibration import model_state
@@ -137,8 +137,16 @@ def save_edited(model: ChoqolateClassifier, target: Path) -> Path:
 
     Returns:
         The folder.
+
+    Raises:
+        ChoqolateError: if it cannot be written.
     """
-    return write_new_folder(target, model.save)
+    check_parent(target)
+    try:
+        return write_new_folder(target, model.save)
+    except OSError as error:
+        said = error.strerror or error
+        raise ChoqolateError(f"Expected to save the model, but it cannot be written: {said}.") from error
 
 
 def zip_edited(model: ChoqolateClassifier, name: str) -> bytes:
