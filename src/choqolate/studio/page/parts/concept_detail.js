@@ -10,8 +10,8 @@ import { siblingList } from "./sibling_list.js";
 /** All about the open concept. */
 export function conceptDetail(app, view, ranking) {
   const title = h("h2", { class: "name", id: "concept-title", tabindex: "-1" });
-  const badges = h("span", { class: "badges" });
-  const shares = h("p", { class: "shares" });
+  const badges = h("span", { class: "mark-badges" });
+  const shares = h("p", { class: "model-shares" });
   const effect = h("div", { class: "effect-alone" });
   const edit = conceptEdit(app, view);
   const places = conceptPlaces(app, view);
@@ -56,7 +56,7 @@ function effectOf(app, concept, mark, { impact, progress }) {
     return h("p", { class: "note" }, "It cannot be removed alone: a node would have nothing left, or there are no labels.");
   }
   return [
-    h("dl", { class: "effects" },
+    h("dl", { class: "effect-list" },
       figure("Accuracy", impact.accuracyChange[concept], impact.accuracyNow, rankOf(impact.accuracyChange, concept)),
       impact.worstGroup && figure("Worst group", impact.worstGroupChange[concept], impact.worstGroupNow, rankOf(impact.worstGroupChange, concept)),
       h("div", {}, h("dt", {}, "Images that flip"), h("dd", {}, counted(impact.flips[concept], "image")))),

@@ -96,11 +96,11 @@ function listText(found, shown, sort, impact, progress) {
 function newRow(app, concept, open, choose) {
   const name = app.network.concepts[concept];
   const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`, onchange: (event) => choose(event.target.checked) });
-  const bar = h("span", { class: "bar" });
-  const value = h("span", { class: "value" });
-  const badges = h("span", { class: "badges" });
+  const bar = h("span", { class: "level" });
+  const value = h("span", { class: "amount" });
+  const badges = h("span", { class: "mark-badges" });
   const button = h("button", { type: "button", tabindex: "-1", onclick: () => open(concept) },
-    h("span", { class: "name" }, name), badges, value, h("span", { class: "bar-track", "aria-hidden": "true" }, bar));
+    h("span", { class: "name" }, name), badges, value, h("span", { class: "level-track", "aria-hidden": "true" }, bar));
   const element = h("li", {}, box, button);
   const setTabbable = (on) => {
     for (const part of [box, button]) part.tabIndex = on ? 0 : -1;
@@ -111,7 +111,7 @@ function newRow(app, concept, open, choose) {
 function showRow(row, { text, size, sign }, mark, { current, chosen, active }) {
   row.value.textContent = text;
   row.bar.style.width = `${(100 * size).toFixed(1)}%`;
-  row.bar.className = sign < 0 ? "bar negative" : "bar";
+  row.bar.className = sign < 0 ? "level negative" : "level";
   row.box.checked = chosen;
   row.setTabbable(active);
   row.element.className = [current && "current", mark.removed && "gone"].filter(Boolean).join(" ");

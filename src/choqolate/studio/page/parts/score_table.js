@@ -39,7 +39,7 @@ function tableHead(start) {
   return h("thead", {}, h("tr", {},
     column(h("span", { class: "visually-hidden" }, "Rows"), { class: "of" }),
     column(original), column(committed), column(now), column(change, { title: "Points from the original to now" }),
-    h("th", { class: "bar", "aria-hidden": "true" },
+    h("th", { class: "drawn", "aria-hidden": "true" },
       h("span", { class: "axis" }, h("span", {}, percent(start, 0)), h("span", {}, "100%"))),
     column(range, { class: "range", title: "Wilson interval of the accuracy now" }), column(images)));
 }
@@ -63,7 +63,7 @@ function tableRow(app, row, start) {
     h("td", {}, percent(committed.accuracy)),
     h("td", { class: "now" }, percent(now.accuracy)),
     h("td", {}, changeMark(now.accuracy - original.accuracy)),
-    h("td", { class: "bar", "aria-hidden": "true" },
+    h("td", { class: "drawn", "aria-hidden": "true" },
       intervalBar({ low: now.low, high: now.high, now: now.accuracy, original: original.accuracy }, start)),
     h("td", { class: "range" }, interval(now.low, now.high)),
     h("td", {}, count(Math.round(now.n))));
@@ -90,7 +90,7 @@ export function changeMark(change) {
 const fewText = `Fewer than ${FEW} images: a single one moves the accuracy by more than 3 points.`;
 
 function legend(rows) {
-  return h("p", { class: "note legend" },
+  return h("p", { class: "note score-legend" },
     h("span", { class: "key-now", "aria-hidden": "true" }), " now ",
     h("span", { class: "key-before", "aria-hidden": "true" }), " original ",
     h("span", { class: "key-range", "aria-hidden": "true" }), " 95% interval of now (Wilson). ",

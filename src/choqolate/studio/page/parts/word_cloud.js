@@ -7,7 +7,7 @@ import { place } from "./in_place.js";
 export function wordCloud(app, node, where) {
   const buttons = new Map();
   const others = h("li", { class: "others" });
-  const element = h("ul", { class: "cloud", "aria-label": `Concepts of ${where}` });
+  const element = h("ul", { class: "word-cloud", "aria-label": `Concepts of ${where}` });
   const update = () => {
     const { words, others: rest } = cloudWords(app.network, app.states.original, app.states.now, node);
     const items = words.map((word) => {
