@@ -24,7 +24,7 @@ FILES = {
     "views/more.css": "p { color: rgb(4, 5, 6); }\n",
     "app/main.js": """import { h } from "./dom.js";
 import {
-  read as readData, // renamed
+  read as readData,
   Counter,
 } from "../engine/reading.js";
 

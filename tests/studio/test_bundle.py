@@ -85,11 +85,6 @@ def test_later_rows_follow_those_that_are_loaded(bundle, model, table, tmp_path)
             bundle.rows_blob(start, count)
 
 
-def test_an_image_is_found_by_the_number_of_its_row(bundle, table, folder):
-    assert bundle.image_file(number=7) == folder / table.paths[7]
-    assert bundle.image_file(number=600) is bundle.image_file(number=-1) is None
-
-
 def test_fewer_rows_are_chosen_again_and_it_is_said(bundle):
     fewer = bundle.shrunk(50, "There is no room.")
     assert fewer.document["rows"]["loaded"] == len(fewer.arrays["rows.z"]) == 50
@@ -101,7 +96,7 @@ def test_fewer_rows_are_chosen_again_and_it_is_said(bundle):
 
 
 def changed_covered_rows(table, choice, seed=0):
-    """The same table with other scores in the covered rows; where a split was made for training, as if it were given."""
+    """The same table with other scores in the covered rows; a split that was made for training is given."""
     covered, scores = choice.role == COVERED, table.scores.copy()
     scores[covered] = np.random.default_rng(seed).permutation(scores[covered])
     split = np.array(choice.splits)[choice.split] if choice.splits else None
@@ -218,7 +213,8 @@ def test_images_that_have_moved_are_found_in_their_folder(model, table, folder, 
         assert not build_bundle(model, lost).arrays["rows.has_image"].any()
     found = build_bundle(model, lost, images=folder)
     assert found.arrays["rows.has_image"].all()
-    assert found.image_file(number=3) == folder / table.paths[3]
+    numbers = found.arrays["rows.number"]
+    assert found.rows.files(3, 2) == [folder / table.paths[number] for number in numbers[3:5]]
     with pytest.raises(ChoqolateError, match="expected the images of the table in"):
         build_bundle(model, lost, images=tmp_path)
 

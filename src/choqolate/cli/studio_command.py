@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from choqolate.errors import ChoqolateError
 if TYPE_CHECKING:
     from choqolate.studio.studio_file import StudioFile
 
-HERE, PORT, ROWS = "127.0.0.1", 8765, 2000
+HERE, ROWS = "127.0.0.1", 2000
 
 
 @app.command()
@@ -41,12 +40,17 @@ def studio(
         str | None,
         typer.Option(metavar="TEXT", help="Name of the model in the page. By default, its folder.", show_default=False),
     ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to serve on. Others than this need a token.")
-    ] = HERE,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve on. Others need a token.")] = HERE,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
-    ] = PORT,
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port to serve on. By default, the first free one from 8765 on; 0 takes any free one.",
+            show_default=False,
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +66,7 @@ def studio(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the edited models that are saved. By default, next to MODEL.",
+            help="Folder for the edited model when it is saved. By default, the name of MODEL with -edited.",
             show_default=False,
         ),
     ] = None,
@@ -78,8 +82,12 @@ def studio(
 
     Example: [bold]choqolate studio model --scores scores.parquet --export audit.html[/]
     """
+    from choqolate.studio.launch import check_packages, serve_studio
+
     if export is None:
-        _check_server()
+        check_packages()
+    elif port is not None or allow_host or root_path or save_to is not None or backbone is not None:
+        raise ChoqolateError("Expected --export or options of the server, but got both. A file has no server.")
     typer.echo(f"Reading {_printable(model)} and {_printable(scores)} ...")
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
@@ -98,8 +106,6 @@ def studio(
         )
         _show_file(written, model)
         return
-    from choqolate.studio.launch import serve_studio
-
     serve_studio(
         classifier,
         table,
@@ -115,17 +121,8 @@ def studio(
         backbone=backbone,
         open_browser=browser,
         tell=typer.echo,
+        verbose=True,
     )
-
-
-def _check_server() -> None:
-    """Find out before the work that the packages of the server are missing."""
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise ChoqolateError(
-            f"The studio's server needs {' and '.join(missing)}, which choqolate does not install by itself. Run "
-            "pip install 'choqolate[studio]', or write a file with --export, which needs no server."
-        )
 
 
 def _printable(name: object) -> str:

@@ -14,7 +14,8 @@ import json
 import logging
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from choqolate.errors import ChoqolateError
@@ -31,35 +32,52 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 _LOG = logging.getLogger("choqolate.studio")
 
 
+@dataclass(frozen=True)
+class AccessRules:
+    """Who gets an answer.
+
+    Attributes:
+        hosts: names of the server besides those of the loopback; ports do not matter.
+        token: that must be known; with one, addresses in digits are allowed as hosts too, as these cannot be made to
+            point elsewhere.
+        root_path: what a proxy puts before all paths, whether it removes it again or not.
+        frame_ancestors: pages that may show the studio in a frame, as in a content security policy.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    token: str | None = None
+    root_path: str = ""
+    frame_ancestors: str = SELF
+
+    @classmethod
+    def of(cls, allow_hosts: Iterable[str], token: str | None, root_path: str, frame_ancestors: str) -> Self:
+        """Check the rules.
+
+        Raises:
+            ChoqolateError: if a host, the token or the path cannot be one.
+        """
+        hosts = frozenset(allowed_host(host) for host in allow_hosts)
+        checked = None if token is None else check_token(token)
+        return cls(hosts, checked, unquote(check_root_path(root_path)), frame_ancestors)
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie that holds the token. All ports of a host share cookies: each server has its own."""
+        return f"choqolate-studio-{hashlib.sha256((self.token or '').encode()).hexdigest()[:12]}"
+
+
 class Access:
     """ASGI middleware that refuses what does not come from the studio's own page.
 
     Args:
         app: that answers what is allowed.
-        allow_hosts: names of the server besides those of the loopback; ports do not matter.
-        token: that must be known; with one, addresses in digits are allowed as hosts too, as these cannot be made to
-            point elsewhere.
-        root_path: what a proxy puts before all paths, whether it removes it again or not.
-        frame_ancestors: sources of pages that may show the studio in a frame.
+        rules: what is allowed.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        allow_hosts: Iterable[str] = (),
-        token: str | None = None,
-        root_path: str = "",
-        frame_ancestors: str = SELF,
-    ) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self.app = app
-        self.hosts = frozenset(allowed_host(host) for host in allow_hosts)
-        self.token = None if token is None else check_token(token)
-        self.root_path = unquote(root_path)
-        self.headers = _security_headers(frame_ancestors)
-        self.cookie = "choqolate-studio"
-        if token is not None:  # cookies are common to all ports of a host: each server needs a name of its own
-            self.cookie += f"-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+        self.rules = rules
+        self.headers = _security_headers(rules.frame_ancestors)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -91,7 +109,7 @@ class Access:
         if host is None:
             said = "Expected the address of the studio as the host. Open the address that it printed"
             return 400, f"{said}, or start it with --allow-host for another name."
-        if self.token is not None and not self._is_known(scope):
+        if self.rules.token is not None and not self._is_known(scope):
             return 401, "Expected the token of the studio. Open the address that it printed when it started."
         if scope["method"] not in _SAFE and not self._is_own(scope, host):
             return 403, "Expected the request to come from the studio's own page."
@@ -104,18 +122,22 @@ class Access:
         if given is None or match is None:
             return None
         name = _canonical(match["v6"] or match["name"])
-        fine = name in self.hosts or is_loopback(name) or (self.token is not None and _address(name) is not None)
+        fine = (
+            name in self.rules.hosts
+            or is_loopback(name)
+            or (self.rules.token is not None and _address(name) is not None)
+        )
         return given.lower() if fine else None
 
     def _is_known(self, scope: Scope) -> bool:
         scheme, _, bearer = (_header(scope, b"authorization") or "").partition(" ")
         given = [bearer.strip()] if scheme.lower() == "bearer" else []
-        given += [value for name, value in _cookies(scope) if name == self.cookie]
+        given += [value for name, value in _cookies(scope) if name == self.rules.cookie]
         given += [value for name, value in _query(scope) if name == "token" and scope["method"] in ("GET", "HEAD")]
         return sum(self._is_token(one) for one in given) > 0  # all are compared: the time tells nothing
 
     def _is_token(self, given: str) -> bool:
-        return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+        return self.rules.token is not None and hmac.compare_digest(given.encode(), self.rules.token.encode())
 
     def _is_own(self, scope: Scope, host: str) -> bool:
         """Whether the page itself asks: no other site can send our header, and browsers say where a request is from."""
@@ -128,7 +150,7 @@ class Access:
             return True
         try:
             there = urlsplit(origin)
-            named = there.hostname is not None and _canonical(there.hostname) in self.hosts
+            named = there.hostname is not None and _canonical(there.hostname) in self.rules.hosts
         except ValueError:
             return False
         return named or there.netloc.lower() == host  # a proxy may have put another host in place of the one named
@@ -136,8 +158,8 @@ class Access:
     def _below_root(self, scope: Scope) -> Scope:
         """The request as if the root path were not there; a proxy may have removed it already."""
         path = scope["path"]
-        inside = bool(self.root_path) and path.startswith(f"{self.root_path}/")
-        return {**scope, "path": path.removeprefix(self.root_path)} if inside else scope
+        inside = bool(self.rules.root_path) and path.startswith(f"{self.rules.root_path}/")
+        return {**scope, "path": path.removeprefix(self.rules.root_path)} if inside else scope
 
     # ------------------------------------------------------------------ where to look instead
 
@@ -147,14 +169,16 @@ class Access:
             return None
         given = _query(scope)
         query = [pair for pair in given if pair[0] != "token"]
-        at_root = bool(self.root_path) and scope["path"] == self.root_path  # relative addresses start from a folder
+        at_root = (
+            bool(self.rules.root_path) and scope["path"] == self.rules.root_path
+        )  # relative addresses start from a folder
         if len(query) == len(given) and not at_root:
             return None
         place = f"./{quote(scope['path'].rpartition('/')[2])}{'/' * at_root}{'?' * bool(query)}{urlencode(query)}"
-        return place, None if self.token is None else self._set_cookie()
+        return place, None if self.rules.token is None else self._set_cookie()
 
     def _set_cookie(self) -> str:
-        return f"{self.cookie}={self.token}; Path={quote(self.root_path)}/; HttpOnly; SameSite=Strict"
+        return f"{self.rules.cookie}={self.rules.token}; Path={quote(self.rules.root_path)}/; HttpOnly; SameSite=Strict"
 
 
 def is_loopback(host: str) -> bool:

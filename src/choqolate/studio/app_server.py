@@ -23,7 +23,7 @@ from choqolate import __version__
 from choqolate.concepts.new_images import check_can_score, find_images
 from choqolate.errors import ChoqolateError
 from choqolate.report.image_cards import shown_path
-from choqolate.studio.access import MARK, SELF, Access, check_root_path
+from choqolate.studio.access import MARK, SELF, Access, AccessRules
 from choqolate.studio.body_limit import BodyLimit
 from choqolate.studio.bundle import NAMES, Bundle, build_bundle
 from choqolate.studio.dropped_image import DroppedImages
@@ -172,7 +172,7 @@ def create_app(
     Raises:
         ChoqolateError: if the table lacks concepts of the model, or an option is not valid.
     """
-    prefix = check_root_path(root_path)
+    rules = AccessRules.of(allow_hosts, token, root_path, frame_ancestors)
     files = read_page(page)
     why_not_score = _why_not_score(model, backbone)
     offers = {"save": True, "score": not why_not_score, "why_not_score": why_not_score or None}
@@ -195,7 +195,7 @@ def create_app(
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        servers=[{"url": prefix}] if prefix else None,
+        servers=[{"url": rules.root_path}] if rules.root_path else None,
     )
     _add_readings(app, service)
     _add_edits(app, service)
@@ -203,9 +203,7 @@ def create_app(
     _add_page(app, files)
     _add_error_answers(app)
     app.add_middleware(BodyLimit, most_bytes=MOST_BYTES, exceptions={"/api/score": MOST_IMAGE_BYTES})
-    app.add_middleware(
-        Access, allow_hosts=tuple(allow_hosts), token=token, root_path=prefix, frame_ancestors=frame_ancestors
-    )
+    app.add_middleware(Access, rules=rules)
     return app
 
 

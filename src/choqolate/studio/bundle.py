@@ -121,10 +121,6 @@ class Bundle:
         check_number("count", count, minimum=0, whole=True)
         return _blob({"paths": self.rows.paths(start, count)}, self.rows.arrays(start, count))
 
-    def image_file(self, *, number: int) -> Path | None:
-        """The image file of a row of the table, by its number in the table; ``None`` if there is none."""
-        return find_images(self.rows.table.take([number]))[0] if 0 <= number < len(self.rows) else None
-
     def with_images(self, shown: Sequence[bool]) -> Bundle:
         """The same bundle with an image for some of its rows only ``(loaded,)``."""
         return replace(self, arrays=self.arrays | {"rows.has_image": np.array(shown, dtype=np.uint8)})

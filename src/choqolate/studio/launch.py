@@ -35,6 +35,7 @@ def serve_studio(
     port: int | None = None,
     allow_hosts: Iterable[str] = (),
     root_path: str = "",
+    token: str | None = None,
     open_browser: bool = False,
     tell: Callable[[str], None] = print,
     **options: Any,
@@ -50,6 +51,8 @@ def serve_studio(
         port: to listen on; by default, the first free one from 8765 on. 0 takes any free one.
         allow_hosts: names of the server besides those of the loopback, such as the name of a proxy.
         root_path: what a proxy puts before all paths.
+        token: that must be known to get an answer. By default there is none if only this machine can connect, and a
+            random one otherwise.
         open_browser: open the page in a browser.
         tell: called with sentences for the person who started it.
         **options: ``title``, ``names``, ``images``, ``rows``, ``save_to``, ``backbone`` and ``verbose``, see
@@ -65,8 +68,9 @@ def serve_studio(
     prefix = check_root_path(root_path)
     listening = listen(host, port)  # before the work, not after
     with listening:
-        token = None if is_loopback(listening.getsockname()[0]) else secrets.token_urlsafe(32)
-        own_names = [] if token is None else _own_names(host)
+        private = is_loopback(listening.getsockname()[0])
+        token = secrets.token_urlsafe(32) if token is None and not private else token
+        own_names = [] if private else _own_names(host)
         app = create_app(model, table, allow_hosts=(*allow_hosts, *own_names), token=token, root_path=prefix, **options)
         address = f"{base_address(host, listening)}{prefix}/"
         entrance = address if token is None else f"{address}?token={token}"

@@ -18,6 +18,11 @@ export class RowTable {
     this.#add(arrays, paths);
   }
 
+  /** Scaled score of one row for one concept. */
+  score(i, j) {
+    return this.z[i * this.M + j];
+  }
+
   /** Scaled scores of one row, in double precision. */
   scores(i) {
     return Float64Array.from(this.z.subarray(i * this.M, (i + 1) * this.M));
