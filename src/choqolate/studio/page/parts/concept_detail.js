@@ -21,11 +21,11 @@ export function conceptDetail(app, view, ranking) {
   const element = h("div", { class: "stack" },
     h("section", { class: "panel", "aria-labelledby": "concept-title" },
       h("div", { class: "panel-head concept-head" }, h("div", { class: "row" }, title, badges), shares),
-      h("div", { class: "columns" }, edit.element, effect)),
+      h("div", { class: "columns concept-top" }, edit.element, effect)),
     h("section", { class: "panel", "aria-label": "Where it acts" }, h("h2", {}, "Where it acts"), places.element),
     h("section", { class: "panel", "aria-label": "Its images" }, h("h2", {}, "Its images"), rows, strip.element),
     h("section", { class: "panel", "aria-label": "Siblings" }, h("h2", {}, "Siblings"),
-      h("p", { class: "note" }, "Concepts whose scores rise and fall with it: the correlation on the rows that are not covered."),
+      h("p", { class: "note" }, "Concepts whose scores rise with its own or, below zero, fall: correlations on the rows that are not covered."),
       siblings.element));
   let shown = null;
 

@@ -16,8 +16,9 @@ export function wordCloud(app, node, where) {
       showWord(item.firstChild, word, where);
       return item;
     });
-    others.textContent = rest.count ? `+ ${rest.count} more, ${percent(rest.share, 0)}` : "";
-    place(element, rest.count ? [...items, others] : items);
+    const worthTelling = rest.share >= 0.005;
+    others.textContent = worthTelling ? `+ ${rest.count} more, ${percent(rest.share, 0)}` : "";
+    place(element, worthTelling ? [...items, others] : items);
   };
   return { element, update };
 }
