@@ -8,14 +8,12 @@ const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now",
 
 /** The image itself, what the table says of it, and what the model says. */
 export function imageFacts(app, subject) {
-  const facts = [["Class", app.network.classes[subject.truth]], ["Group", subject.group], ["Split", subject.split], ["Path", subject.path]];
-  return h("section", { class: "image-facts" },
-    subject.source
-      ? h("img", { class: "large-image", src: subject.source, alt: `Image ${subject.name}` })
-      : h("p", { class: "large-image missing note" }, "No image at hand."),
+  const facts = [["Class", app.network.classes[subject.truth]], ["Group", subject.group], ["Split", subject.split], ["Path", subject.path]]
+    .filter(([, value]) => value !== undefined && value !== null);
+  return h("section", { class: `image-facts ${subject.source ? "" : "imageless"}` },
+    subject.source && h("img", { class: "large-image", src: subject.source, alt: `Image ${subject.name}` }),
     h("div", { class: "stack tight" },
-      h("dl", { class: "facts" }, facts.filter(([, value]) => value !== undefined && value !== null)
-        .map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
+      facts.length > 0 && h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
       predictions(app, subject)),
     subject.warnings.map((text) => h("p", { class: "message warn" }, text)));
 }

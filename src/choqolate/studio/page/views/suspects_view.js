@@ -34,7 +34,7 @@ function helpfulContent(app, suspects) {
       some && all.length > 0 && tryButton(app, all, { mode: suspects.mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
     h("p", { class: "lead-text" }, verdict(suspects)),
     some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, mode: suspects.mode, key: "helpful" }),
-    h("p", { class: "note" }, measured(suspects)),
+    (suspects.needed || suspects.unclear) && h("p", { class: "note" }, measured(suspects)),
   ];
 }
 
@@ -53,8 +53,12 @@ function verdict({ unclear, needed, worst_group: worst, helpful }) {
   return `${tried} These removals lift the worst group by at least ${least}. You decide whether a concept should count.`;
 }
 
-function measured({ rows, chosen, worst_group: worst, tried, helpful }) {
-  const parts = [`Measured on ${chosen}${chosen.includes(count(rows)) ? "" : ` (${counted(rows, "image")})`}, on the model as opened.`];
+function measuredOn({ chosen }) {
+  return `Measured on ${chosen}, with the model as opened.`;
+}
+
+function measured({ worst_group: worst, tried, helpful, ...suspects }) {
+  const parts = [measuredOn(suspects)];
   if (helpful.length && worst) {
     parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`, h("span", { class: "name" }, worst[0]),
       `”; p-values are too low because the best of ${count(tried)} removals are shown.`);
@@ -68,7 +72,8 @@ function failingContent(app, suspects) {
     h("div", {}, h("h2", {}, "Where does the model fail?"),
       h("p", { class: "lead-text" }, "This uses labels only: images of a class that have, or lack, a concept as images of other classes do, "
         + "compared with the other images of the class. A concept may be relevant or a shortcut; only a person can tell."),
-      h("p", { class: "note" }, suspects.verdict || (failing.length ? null : "No concept separates the mistakes of a class beyond chance."))),
+      h("p", { class: "note" }, suspects.verdict || (failing.length ? "" : "No concept separates the mistakes of a class beyond chance."),
+        ` ${measuredOn(suspects)}`)),
     failing.map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` })),
   ];
 }
@@ -76,7 +81,7 @@ function failingContent(app, suspects) {
 function idleContent(app, suspects) {
   return [
     h("p", {}, "The model relies on these, but without each alone accuracy falls by less than half a point. Often another concept stands in "
-      + "for it; that is no reason to remove it."),
+      + `for it; that is no reason to remove it. ${measuredOn(suspects)}`),
     suspectList(app, suspects.idle, { label: "Concepts that are relied on and hardly needed", grouped: Boolean(suspects.needed), mode: suspects.mode, key: "idle" }),
   ];
 }
