@@ -18,9 +18,9 @@ def room_of(path: Path) -> str:
 
 
 def imported(tree: ast.AST):
-    """All that is imported of the package, as names below it; what a plot or plot_* method draws with is left out."""
+    """All that is imported of the package, as names below it; what plot, plot_* and studio methods show is left out."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef) and node.name.split("_")[0] == "plot":
+        if isinstance(node, ast.FunctionDef) and (node.name.split("_")[0] == "plot" or node.name == "studio"):
             continue
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "choqolate":
             yield from (f"{node.module}.{alias.name}".removeprefix("choqolate.") for alias in node.names)

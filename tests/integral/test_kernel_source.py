@@ -104,6 +104,9 @@ def test_wheel_holds_the_library_and_is_tagged_for_its_platform(hook, tmp_path):
     library = ctypes.CDLL(str(installed / record["library"]))
     assert library.choquet_workspace_f64_baseline(1, 1, 1, 1, 1, 1) > 0
     assert all(hasattr(library, f"choquet_values_f32_{variant}") for variant in record["variants"])
+    source, unpacked = (place / "choqolate" / "studio" / "page" for place in (ROOT / "src", tmp_path / "unpacked"))
+    page = {file.relative_to(source) for file in source.rglob("*") if file.is_file()}
+    assert page == {file.relative_to(unpacked) for file in unpacked.rglob("*") if file.is_file()}
     (project / "src" / "choqolate" / "integral" / "kernel.c").write_text("no C at all")
     assert not run(*command, cwd=project).returncode  # a failing compiler fails no installation
     (wheel,) = set((tmp_path / "dist").iterdir()) - {wheel}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import secrets
 import shutil
@@ -48,6 +49,56 @@ def replacing_folder(target: Path) -> Iterator[Path]:
 
     What a killed process left of such folders is removed by a later one.
     """
+    with _temporary_folder(target) as temporary:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
+    sync_folder(target.parent)
+
+
+def write_new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Fill a new folder and give it a name, or the next free one of ``name-2``, ``name-3``, ...
+
+    Nothing is overwritten, also if several processes do the same at the same time, and no folder of such a name is ever
+    seen half full.
+
+    Args:
+        target: the name to take if it is free.
+        fill: writes to the folder that it is given.
+
+    Returns:
+        The name that was taken.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp())
+    >>> def fill(folder):
+    ...     _ = (folder / "words.txt").write_text("sea")
+    >>> write_new_folder(place / "edited", fill).name, write_new_folder(place / "edited", fill).name
+    ('edited', 'edited-2')
+    """
+    with _temporary_folder(target) as temporary:
+        fill(temporary)
+        names = (target if n == 1 else target.with_name(f"{target.name}-{n}") for n in itertools.count(1))
+        taken = next(name for name in names if _take_name(temporary, name))
+    sync_folder(target.parent)
+    return taken
+
+
+def _take_name(folder: Path, name: Path) -> bool:
+    """Rename a folder, unless something has that name; an empty folder is replaced."""
+    try:
+        os.rename(folder, name)
+    except OSError:
+        if not os.path.lexists(name):
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _temporary_folder(target: Path) -> Iterator[Path]:
+    """A folder beside a target, gone at the end unless it was renamed; older ones of killed processes go too."""
     target.parent.mkdir(parents=True, exist_ok=True)
     for left in target.parent.glob(f"{glob.escape(_stem(target))}*-*.tmp"):
         if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
@@ -56,12 +107,8 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    sync_folder(target.parent)
 
 
 def _stem(target: Path) -> str:

@@ -20,14 +20,15 @@ import choqolate.cli.fit_command
 import choqolate.cli.model_commands
 import choqolate.cli.predict_commands
 import choqolate.cli.research_commands
-import choqolate.cli.simplify_command  # noqa: F401
+import choqolate.cli.simplify_command
+import choqolate.cli.studio_command  # noqa: F401
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 __all__ = ["app", "main"]
 
 ORDER = [
-    *("demo", "datasets", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card"),
+    *("demo", "datasets", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card", "studio"),
     *("remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
 ]
 app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]

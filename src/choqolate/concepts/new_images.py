@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -83,21 +84,67 @@ def score_for_model(
     vocabulary = _vocabulary(model)
     for path in several:
         _check_file(path)
-    encoder = _backbone(model, backbone)
-    prompts = vocabulary.prompts()
-    concepts = vocabulary.combine(dict(zip(prompts, encoder.encode_texts(prompts), strict=True)))
-    step = encoder.batch_size
-    vectors = [
-        encoder.encode_images([read_image(path) for path in several[start : start + step]])
+    scorer = ImageScorer.of(model, backbone)
+    step = scorer.encoder.batch_size
+    scores = [
+        scorer.score([read_image(path) for path in several[start : start + step]])
         for start in range(0, len(several), step)
     ]
     return ConceptScores(
-        np.concatenate(vectors) @ concepts.T,
+        np.concatenate(scores),
         vocabulary.concepts,
         paths=np.array([str(Path(path)) for path in several], dtype=object),
         spurious=vocabulary.spurious,
-        provenance=Provenance(backbone=encoder.describe(), vocabulary=vocabulary.as_record()),
+        provenance=Provenance(backbone=scorer.encoder.describe(), vocabulary=vocabulary.as_record()),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ImageScorer:
+    """The encoder of a model and its encoded concepts: loaded once, for images that come one by one.
+
+    Attributes:
+        encoder: of images and texts.
+        concepts: vectors of the model's concepts ``(M, d)``.
+    """
+
+    encoder: Backbone
+    concepts: np.ndarray
+
+    @classmethod
+    def of(cls, model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | None = None) -> Self:
+        """Load the encoder of a model and encode its prompts.
+
+        Args:
+            model, backbone: as in :func:`score_for_model`.
+
+        Raises:
+            ChoqolateError: if the model does not say how its scores were made, or the encoder cannot be loaded or is
+                another one.
+        """
+        vocabulary, encoder = _vocabulary(model), _backbone(model, backbone)
+        prompts = vocabulary.prompts()
+        return cls(encoder, vocabulary.combine(dict(zip(prompts, encoder.encode_texts(prompts), strict=True))))
+
+    def score(self, images: Sequence[Image]) -> np.ndarray:
+        """Raw scores ``(n, M)`` of images in memory."""
+        scores: np.ndarray = self.encoder.encode_images(images) @ self.concepts.T
+        return scores
+
+
+def check_can_score(model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | None = None) -> None:
+    """Find out, without loading anything, that a model does not say how its scores were made.
+
+    Raises:
+        ChoqolateError: if images cannot be scored for it.
+    """
+    _vocabulary(model)
+    if backbone is None and model.provenance_.backbone.name is None:
+        raise _nameless()
+
+
+def _nameless() -> ChoqolateError:
+    return ChoqolateError("expected a model that names its encoder, this one does not: pass the backbone")
 
 
 def score_source_for_model(
@@ -158,7 +205,7 @@ def _backbone(model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | 
     if backbone is None:
         name = known.name
         if name is None:
-            raise ChoqolateError("expected a model that names its encoder, this one does not: pass the backbone")
+            raise _nameless()
         try:
             backbone = load_backbone(name)
         except ChoqolateError as error:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import stat
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
+
+from choqolate._util.ignored_warnings import ignored_warnings
 
 MAX_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
 MAX_BYTES = 1 << 30
@@ -162,23 +163,30 @@ def read_content(path: str) -> tuple[bytes, FileState]:
         raise Unreadable(error.strerror or str(error)) from None
 
 
-def decode(content: bytes, reduced_to: int | None = None) -> Image.Image:
+def decode(
+    content: bytes,
+    reduced_to: int | None = None,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    formats: tuple[str, ...] | None = None,
+) -> Image.Image:
     """The image in a file's bytes: first frame, upright, 8 bits of red, green and blue, transparency on white.
 
     Args:
         content: of the file.
         reduced_to: pixels that each side has at least, where fewer are faster to decode (JPEG); by default, all.
+        max_pixels: images with more are refused before they are decoded.
+        formats: by Pillow's names; by default all that can be read safely.
 
     Raises:
         Unreadable: with the reason.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # oddities in metadata; what matters is raised
+    with ignored_warnings():  # oddities in metadata; what matters is raised
         try:
-            image = Image.open(io.BytesIO(content), formats=_formats())
-            if image.width * image.height > MAX_PIXELS:
+            image = Image.open(io.BytesIO(content), formats=_formats() if formats is None else formats)
+            if image.width * image.height > max_pixels:
                 raise Unreadable(
-                    f"{image.width:,} x {image.height:,} pixels are more than the {MAX_PIXELS:,} that are taken"
+                    f"{image.width:,} x {image.height:,} pixels are more than the {max_pixels:,} that are taken"
                 )
             if reduced_to is not None:
                 image.draft(None, (reduced_to, reduced_to))

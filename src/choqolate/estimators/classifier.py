@@ -31,6 +31,8 @@ from choqolate.network.training import SCHEDULES
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
+    from choqolate.data.scores import ConceptScores
+
 
 class ChoqolateClassifier(EditableEstimator):
     r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
@@ -227,6 +229,12 @@ class ChoqolateClassifier(EditableEstimator):
         from choqolate.estimators.onnx_file import export_onnx
 
         export_onnx(self, path)
+
+    def studio(self, scores: ConceptScores | str | PathLike[str], *, height: int = 800, **options: Any) -> Any:
+        """Show the studio of this classifier in a notebook, see :func:`choqolate.studio.show_studio`."""
+        from choqolate.studio.notebook import show_studio
+
+        return show_studio(self, scores, height=height, **options)
 
     # ------------------------------------------------------------------ parameters
 

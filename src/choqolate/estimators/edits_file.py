@@ -97,33 +97,58 @@ def apply_edits(
         ChoqolateError: if the file is no file of edits, or something in it does not fit this model. Nothing is applied
             then.
     """
+    file = Path(path)
+    return apply_document(classifier, _read(file), recalibrate=recalibrate, source=str(file))
+
+
+def apply_document(
+    classifier: ChoqolateClassifier, document: Any, *, recalibrate: Any = None, source: str = "the document"
+) -> ChoqolateClassifier:
+    """Apply edits as a file holds them, see :func:`apply_edits` and :func:`edits_document`.
+
+    Args:
+        classifier: fitted; it is untouched.
+        document: what JSON made of a file of edits.
+        recalibrate: as in :func:`apply_edits`.
+        source: what to call the edits in messages.
+
+    Raises:
+        ChoqolateError: as :func:`apply_edits`.
+
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> clf = ChoqolateClassifier(n_nodes=4, epochs=10).fit(X, y)
+    >>> document = edits_document(clf.remove_concepts("proline"))
+    >>> [str(edit) for edit in apply_document(clf, document).edits_]
+    ["removed 'proline' (rescale)"]
+    """
     check_is_fitted(classifier)
-    file, network = Path(path), classifier.network_
-    document = _read(file)
+    _check_document(document, source)
+    network = classifier.network_
     same_state = document["model"].get("identity") == network.identity and not network.is_edited
-    edits = [_fitting(entry, number, file, network) for number, entry in enumerate(document["edits"], start=1)]
+    edits = [_fitting(entry, number, source, network) for number, entry in enumerate(document["edits"], start=1)]
     edited = classifier
     for number, edit in edits if not network.is_edited else _in_force(edits):
         try:
             edited = _apply(edited, edit, same_state, recalibrate)
         except ChoqolateError as error:
-            raise _misfit(number, file, error) from error
+            raise _misfit(number, source, error) from error
     if recalibrate is not None and not any(isinstance(edit, Recalibrate) for _, edit in edits):
         edited = edited.recalibrate(recalibrate)
     return edited
 
 
-def _fitting(entry: Any, number: int, file: Path, network: FittedNetwork) -> tuple[int, Edit]:
+def _fitting(entry: Any, number: int, source: str, network: FittedNetwork) -> tuple[int, Edit]:
     """An edit of a file, with its nodes as this network numbers them."""
     try:
         named = isinstance(entry, dict) and isinstance(entry.get("nodes"), list)
         return number, edit_from_dict({**entry, "nodes": _find_nodes(entry["nodes"], network)} if named else entry)
     except ChoqolateError as error:
-        raise _misfit(number, file, error) from error
+        raise _misfit(number, source, error) from error
 
 
-def _misfit(number: int, file: Path, error: ChoqolateError) -> ChoqolateError:
-    return ChoqolateError(f"Edit {number} of {file} does not fit this model: {error}")
+def _misfit(number: int, source: str, error: ChoqolateError) -> ChoqolateError:
+    return ChoqolateError(f"Edit {number} of {source} does not fit this model: {error}")
 
 
 def _in_force(edits: list[tuple[int, Edit]]) -> list[tuple[int, Edit]]:
@@ -156,9 +181,9 @@ def leading_concepts(values: np.ndarray, names: Sequence[str]) -> dict[str, floa
     return {names[j]: float(values[j]) for j in order if values[j] > 0}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> Any:
     try:
-        document = json.loads(file.read_bytes())
+        return json.loads(file.read_bytes())
     except FileNotFoundError:
         raise ChoqolateError(f"Expected a file of edits but {file} does not exist. Check the path.") from None
     except IsADirectoryError:
@@ -169,12 +194,15 @@ def _read(file: Path) -> dict[str, Any]:
         raise ChoqolateError(f"{file} is not valid JSON. Create it with choqolate.save_edits.") from None
     except OSError as error:
         raise ChoqolateError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _check_document(document: Any, source: str) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ChoqolateError(f"{file} is not a file of edits. Create one with choqolate.save_edits.")
+        raise ChoqolateError(f"{source} is not a file of edits. Create one with choqolate.save_edits.")
     version = document.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
         raise ChoqolateError(
-            f"{file} has format version {version!r}, and this choqolate reads version {FORMAT_VERSION}. Upgrade "
+            f"{source} has format version {version!r}, and this choqolate reads version {FORMAT_VERSION}. Upgrade "
             "choqolate, or save the edits again with this version."
         )
     if (
@@ -182,8 +210,7 @@ def _read(file: Path) -> dict[str, Any]:
         or not isinstance(document["edits"], list)
         or not isinstance(document.get("model"), dict)
     ):
-        raise ChoqolateError(f"{file} is incomplete or damaged. Save the edits again.")
-    return document
+        raise ChoqolateError(f"{source} is incomplete or damaged. Save the edits again.")
 
 
 def _apply(classifier: ChoqolateClassifier, edit: Edit, same_state: bool, recalibrate: Any) -> ChoqolateClassifier:
@@ -196,7 +223,7 @@ def _apply(classifier: ChoqolateClassifier, edit: Edit, same_state: bool, recali
         edit = replace(classifier.recalibrate(recalibrate).edits_[-1], note=edit.note)
     edited = classifier.with_network(classifier.network_.edited(edit))
     if isinstance(edit, Remove | Reweight):
-        edited.warn_of_small_remainders(stacklevel=5)  # the caller of ChoqolateClassifier.apply_edits
+        edited.warn_of_small_remainders(stacklevel=6)  # the caller of ChoqolateClassifier.apply_edits
     return edited
 
 

@@ -6,7 +6,7 @@ import io
 from collections import deque
 from collections.abc import Container, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from choqolate.concepts.new_images import read_image
 from choqolate.errors import ChoqolateError
 from choqolate.explain import Attribution, ImageExplanation
 from choqolate.report import data_uri
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 SIDE = 240  # pixels of an image's longer side
 MOST_CONCEPTS, MOST_NODES, MOST_CLASSES = 10, 5, 3
@@ -150,6 +153,11 @@ def small_jpeg(file: Path | None, side: int = SIDE) -> bytes | None:
         image = read_image(file, reduced_to=2 * side)
     except ChoqolateError:
         return None
+    return encode_small(image, side)
+
+
+def encode_small(image: Image, side: int = SIDE) -> bytes:
+    """Encode an image as a JPEG file whose longer side has at most so many pixels; the image itself shrinks."""
     image.thumbnail((side, side))
     content = io.BytesIO()
     image.save(content, "JPEG", quality=82)

@@ -121,10 +121,6 @@ class Bundle:
         check_number("count", count, minimum=0, whole=True)
         return _blob({"paths": self.rows.paths(start, count)}, self.rows.arrays(start, count))
 
-    def image_file(self, row: int) -> Path | None:
-        """The image file of a row, by its place in the order of the studio; ``None`` if there is none."""
-        return self.rows.files(row, 1)[0] if 0 <= row < len(self.rows) else None
-
     def with_images(self, shown: Sequence[bool]) -> Bundle:
         """The same bundle with an image for some of its rows only ``(loaded,)``."""
         return replace(self, arrays=self.arrays | {"rows.has_image": np.array(shown, dtype=np.uint8)})

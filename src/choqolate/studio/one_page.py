@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent / "page"
 CHARSET = '<meta charset="utf-8">'
-STYLE_LINK = '<link rel="stylesheet" href="style.css">'
+STYLE_LINK = re.compile(r'<link rel="stylesheet" href="([^"]+)">\n?')
 MAIN_SCRIPT = '<script type="module" src="app/main.js"></script>'
 FIRST_MODULE = "app/main.js"
 
@@ -37,6 +37,7 @@ _NOT_ALLOWED = {
     re.compile(r"^(?!\s|//|/\*|.*\basync\b).*\bawait\b", re.M): "an await outside of a function",
     re.compile(r"</script|<!--", re.I): "a text that would end the script of the page",
 }
+_NOT_IN_STYLE = re.compile(r"</style|<!--|@import|url\((?!\s*[\"']?data:)", re.I)
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,13 @@ def inline_page(bundle: Bundle, images: Sequence[bytes | None], page: Path = PAG
         f'<script type="application/octet-stream;base64" id="studio-data">{_base64(bundle.to_bytes())}</script>\n'
         f'<script type="application/json" id="studio-images">{json.dumps(encoded, separators=(",", ":"))}</script>\n'
     )
-    style, script = read_style(page), inline_modules(page)
+    html = _read(page / "index.html")
+    style, script = inline_styles(page, STYLE_LINK.findall(html)), inline_modules(page)
     return _replaced(
-        _read(page / "index.html"),
+        STYLE_LINK.sub("", html),
         {
             CHARSET: f"{CHARSET}\n{policy(script, style)}",
-            STYLE_LINK: f"<style>{style}</style>",
+            "</head>": f"<style>{style}</style>\n</head>",
             MAIN_SCRIPT: f'<script type="module">{script}</script>',
             "</body>": f"{data}</body>",
         },
@@ -100,14 +102,18 @@ def policy(script: str, style: str) -> str:
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 
-def read_style(page: Path = PAGE) -> str:
-    """The style of the page, which must not ask for other files."""
-    style = _read(page / "style.css")
-    for what in ("</style", "@import", "url("):
-        place = style.lower().find(what)
-        if place >= 0 and not style.startswith("url(data:", place) and not style.startswith('url("data:', place):
-            raise _not_inlined("style.css", style, place, f"{what!r}, which a style in the page cannot have")
-    return style
+def inline_styles(page: Path, names: Sequence[str]) -> str:
+    """The styles of the page, one after the other; they must not ask for other files.
+
+    Args:
+        page: the folder of the page.
+        names: paths in it.
+    """
+    styles = [_read(page / name) for name in names]
+    for name, style in zip(names, styles, strict=True):
+        if found := _NOT_IN_STYLE.search(style):
+            raise _not_inlined(name, style, found.start(), repr(found[0]))
+    return "\n" + "\n".join(styles)
 
 
 # ---------------------------------------------------------------------- modules

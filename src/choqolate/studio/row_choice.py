@@ -127,7 +127,7 @@ def choose_rows(model: ConceptModel, table: ConceptScores, rows: int = ROWS) -> 
         strata=strata,
         audit=roles.audit,
         covered=roles.covered,
-        chosen=_chosen_text(order[:loaded], splits, split, "group" if groups else "class", label),
+        chosen=_chosen_text(order[:loaded], splits, split, _drawn_text(strata, bool(groups)), label),
     )
 
 
@@ -172,7 +172,7 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     """A fixed pseudo-random number for each row number, the same on every machine (splitmix64).
 
     >>> mixed(np.array([0, 1])).tolist()
-    [16294208416658607535, 10451216379200822465]
+    [16294208416658607535, 7960286522194355700]
     """
     with np.errstate(over="ignore"):
         x = (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -280,7 +280,7 @@ def _sampled_order(stratum: np.ndarray, taken: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- words
 
 
-def _chosen_text(sample: np.ndarray, splits: Sequence[str], split: np.ndarray, kind: str, label: np.ndarray) -> str:
+def _chosen_text(sample: np.ndarray, splits: Sequence[str], split: np.ndarray, drawn: str, label: np.ndarray) -> str:
     unlabelled = int((label < 0).sum())
     shown = f" {counted(unlabelled, 'row')} without a label known to the model: shown, not measured."
     notes = shown if 0 < unlabelled < len(label) else ""
@@ -294,9 +294,17 @@ def _chosen_text(sample: np.ndarray, splits: Sequence[str], split: np.ndarray, k
         named.append((-1, "other row"))
         said = [_part_text(int((split[sample] == i).sum()), int((split == i).sum()), name) for i, name in named]
         parts = f": {_joined([text for text in said if text])}"
-    kinds = {"group": "groups", "class": "classes"}[kind]
-    how = f"Small {kinds} are taken whole, larger ones evenly; numbers are weighted to stand for all rows."
+    how = f"{drawn}; numbers are weighted to stand for all rows."
     return f"{len(sample):,} of {counted(len(split), 'row')}{parts}. {how}{notes}"
+
+
+def _drawn_text(strata: Sequence[Stratum], grouped: bool) -> str:
+    """How rows are drawn; a role may have no room for every group."""
+    told_apart = {one.role for one in strata if one.group is not None or one.label is not None}
+    if not told_apart:
+        return "Rows are drawn at random"
+    room = "" if told_apart == {one.role for one in strata} else " where there is room for all of them"
+    return f"Small {'groups' if grouped else 'classes'} are taken whole, larger ones evenly{room}"
 
 
 def _part_text(taken: int, total: int, name: str) -> str:

@@ -106,11 +106,13 @@ export class Studio {
     this.selected = null;
   }
 
-  /** Show what has changed, keep it, and put it into the address. */
-  changed() {
+  /** Show what has changed, keep it, and put it into the address; not yet while a slider moves (live). */
+  changed({ live = false } = {}) {
     this.compute();
-    this.keep();
-    this.putIntoAddress();
+    if (!live) {
+      this.keep();
+      this.putIntoAddress();
+    }
     this.onChange();
   }
 
@@ -154,8 +156,12 @@ export class Studio {
 
   // ------------------------------------------------------------------ edits
 
-  /** Try another draft; one that cannot be is refused with a sentence. Returns whether it is taken. */
-  tryDraft(draft) {
+  /**
+   * Try another draft; one that cannot be is refused with a sentence. Returns whether it is taken.
+   *
+   * amend: it takes the place of the latest one, so that undo goes back before both; live: see changed.
+   */
+  tryDraft(draft, { amend = false, live = false } = {}) {
     const before = this.draft;
     try {
       this.network.state([...this.history.editsAt(), ...draft]);
@@ -166,9 +172,9 @@ export class Studio {
       return false;
     }
     this.undoneDrafts = [];
-    this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
+    if (!amend) this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
     this.draft = draft;
-    this.changed();
+    this.changed({ live });
     return true;
   }
 
@@ -176,8 +182,8 @@ export class Studio {
     return this.tryDraft(withRemoval(this.draft, names, nodes, mode));
   }
 
-  reweight(factors, { nodes = null } = {}) {
-    return this.tryDraft(withFactors(this.draft, factors, nodes));
+  reweight(factors, { nodes = null, amend = false, live = false } = {}) {
+    return this.tryDraft(withFactors(this.draft, factors, nodes), { amend, live });
   }
 
   /** Bring concepts back: from the draft if they are in it, else by an edit that restores them. */

@@ -11,7 +11,7 @@ export function divergingBars(items, { label, left, right, digits = digitsFor(it
       const width = (50 * Math.abs(value)) / largest;
       return h("li", {}, h("span", { class: "who" }, name),
         h("span", { class: "track", "aria-hidden": "true" },
-          h("span", { class: `bar ${value < 0 ? "against" : "for"}`, style: { left: `${value < 0 ? 50 - width : 50}%`, width: `${width}%` } })),
+          h("span", { class: `signed-bar ${value < 0 ? "against" : "for"}`, style: { left: `${value < 0 ? 50 - width : 50}%`, width: `${width}%` } })),
         h("span", { class: "value" }, signed(value, digits)), more);
     })));
 }

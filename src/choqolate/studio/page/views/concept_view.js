@@ -1,8 +1,38 @@
-import { h } from "../app/dom.js";
+import { h, replace } from "../app/dom.js";
+import { chosenConcepts } from "../parts/chosen_concepts.js";
+import { conceptDetail } from "../parts/concept_detail.js";
+import { conceptList } from "../parts/concept_list.js";
+import { impactRanking } from "../parts/impact_ranking.js";
+import { residualMeters } from "../parts/residual_meter.js";
 
-/** The view Concept. */
+/** The view Concepts: the list of all of them, and the open one. */
 export function createConceptView(app) {
-  const element = h("div", { class: "stack concept-view" }, h("section", { class: "panel" }, h("h2", {}, "Concept")));
-  const update = () => {};
+  const view = { chosen: new Set(), nodes: new Set(), mode: "rescale" };
+  const ranking = impactRanking(app, () => app.route.view === "concept" && app.onChange());
+  const list = conceptList(app, view, ranking);
+  const chosen = chosenConcepts(app, view);
+  const detail = conceptDetail(app, view, ranking);
+  const residuals = residualMeters(app, view);
+  const place = h("div", { class: "stack" });
+  const element = h("div", { class: "concept-view" },
+    h("section", { class: "panel concept-side", "aria-label": "All concepts" },
+      list.search, list.order, chosen.element, list.told, list.list),
+    h("div", { class: "stack" }, place, residuals.element));
+  const update = () => {
+    list.update();
+    chosen.update();
+    const concept = app.network.concepts.indexOf(app.route.concept);
+    if (concept >= 0) {
+      detail.update(concept);
+      if (place.firstChild !== detail.element) replace(place, detail.element);
+    } else replace(place, nothingOpen(app));
+    residuals.update();
+  };
   return { element, update };
+}
+
+function nothingOpen(app) {
+  const missing = app.route.concept ? `This model has no concept “${app.route.concept}”. ` : "";
+  return h("section", { class: "panel empty" }, h("h2", {}, "No concept is open"),
+    h("p", { class: "note" }, `${missing}Open one from the list to see where it acts and to remove or reweight it.`));
 }

@@ -1,8 +1,73 @@
-import { h } from "../app/dom.js";
+import { button, h, replace } from "../app/dom.js";
+import { count, counted } from "../app/format.js";
+import { classFlow } from "../parts/class_flow.js";
+import { checkedNote, coveredCard } from "../parts/final_check.js";
+import { nodeCards } from "../parts/node_cards.js";
+import { scoreTable } from "../parts/score_table.js";
 
-/** The view Overview. */
+/** The view Overview: numbers three ways, the nodes and their concepts, and how nodes make up classes. */
 export function createOverviewView(app) {
-  const element = h("div", { class: "stack overview-view" }, h("section", { class: "panel" }, h("h2", {}, "Overview")));
-  const update = () => {};
+  const numbers = numbersPanel(app);
+  const nodes = nodeCards(app);
+  const flow = app.network.oneLayer ? null : classFlow(app);
+  const leftOut = h("p", { class: "note" });
+  const element = h("div", { class: "stack overview-view" }, numbers.element, nodes.element, flow?.element, leftOut);
+  const update = () => {
+    numbers.update();
+    nodes.update();
+    flow?.update();
+    showLeftOut(leftOut, app);
+  };
   return { element, update };
+}
+
+function numbersPanel(app) {
+  const choice = h("div", { class: "row", role: "group", "aria-label": "Rows of the numbers" });
+  const told = h("p", { class: "note" });
+  const table = scoreTable(app);
+  const content = h("div", { class: "stack" });
+  const element = h("section", { class: "panel numbers", "aria-label": "Numbers" },
+    h("div", { class: "panel-head" }, h("h2", {}, "Accuracy"), choice), told, content);
+  const update = () => {
+    const shown = shownRows(app);
+    replace(choice, rowChoices(app).map(([key, label]) => button(label, () => app.go({ rows: key }, { step: false }),
+      { class: "button small", "data-key": `rows-${key}`, "aria-pressed": shown === key })));
+    told.textContent = rowsText(app, shown);
+    if (shown === "covered" && !app.finalChecked) {
+      replace(content, coveredCard(app));
+      return;
+    }
+    table.update(app.numberRows);
+    replace(content, shown === "covered" && checkedNote(app), table.element);
+  };
+  return { element, update };
+}
+
+function shownRows(app) {
+  return rowChoices(app).some(([key]) => key === app.route.rows) ? app.route.rows : "";
+}
+
+function rowChoices(app) {
+  const choices = [["", "Audit rows"]];
+  if (app.trainRows.length) choices.push(["train", "Other rows"]);
+  if (app.coveredRows.length) choices.push(["covered", "Final check"]);
+  return choices;
+}
+
+/** Which rows the numbers are of, and whether they stand for more than are loaded. */
+function rowsText(app, shown) {
+  const { audit, total } = app.document.rows;
+  const sampled = app.rows.n < total ? ` Rows are weighted to stand for all ${count(total)} of the table.` : "";
+  if (shown === "covered") return app.finalChecked ? `On ${app.document.rows.covered}.${sampled}` : "";
+  if (shown === "train") return `On ${counted(app.trainRows.length, "row")} that are neither judged nor covered, such as training rows.${sampled}`;
+  return `On ${audit}. Edits are judged on these.${sampled}`;
+}
+
+/** One line on the terms that the page leaves out. */
+function showLeftOut(element, app) {
+  const most = Math.max(0, ...app.states.now.leftOut);
+  element.hidden = most === 0;
+  element.className = most > 1e-6 ? "message warn" : "note";
+  element.textContent = `Terms that cannot change the value of a node by more than ${most.toExponential(0)} are left out on this page.${
+    most > 1e-6 ? " After these edits that is no longer negligible: save the model or use the edits file, and let Python compute the numbers." : ""}`;
 }

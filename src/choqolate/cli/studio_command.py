@@ -1,0 +1,150 @@
+"""The command that opens the studio or writes it to a file: studio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from choqolate.cli.application import app
+from choqolate.cli.arguments import ModelFolder
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from choqolate.studio.studio_file import StudioFile
+
+HERE, ROWS = "127.0.0.1", 2000
+
+
+@app.command()
+def studio(
+    model: ModelFolder,
+    scores: Annotated[
+        Path, typer.Option(metavar="SCORES", help="Table of concept scores to audit the model on.", show_default=False)
+    ],
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the studio to one HTML file that needs no server, instead of opening it.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the images of SCORES are, if they have moved.", show_default=False),
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to load at first, or to write to FILE.")] = ROWS,
+    title: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Name of the model in the page. By default, its folder.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve on. Others need a token.")] = HERE,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port to serve on. By default, the first free one from 8765 on; 0 takes any free one.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name that browsers may use for the server, besides its address; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    root_path: Annotated[
+        str, typer.Option(metavar="PATH", help="Path under which a proxy serves the page.", show_default=False)
+    ] = "",
+    save_to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the edited model when it is saved. By default, the name of MODEL with -edited.",
+            show_default=False,
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Encoder for dropped images, if it has moved.", show_default=False),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Audit a model in the browser: remove concepts, see who is affected, keep the history of edits.
+
+    Example: [bold]choqolate studio model --scores scores.parquet[/]
+
+    Example: [bold]choqolate studio model --scores scores.parquet --export audit.html[/]
+    """
+    from choqolate.studio.launch import check_packages, serve_studio
+
+    if export is None:
+        check_packages()
+    elif port is not None or allow_host or root_path or save_to is not None or backbone is not None:
+        raise ChoqolateError("Expected --export or options of the server, but got both. A file has no server.")
+    typer.echo(f"Reading {_printable(model)} and {_printable(scores)} ...")
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.model_folder import load
+    from choqolate.report.model_page import check_page
+
+    if export is not None:
+        check_page(export)
+    classifier, table = load(model), ConceptScores.load(scores)
+    title = model.resolve().name if title is None else title
+    names = (str(model), str(scores))
+    if export is not None:
+        from choqolate.studio import export_studio
+
+        written = export_studio(
+            classifier, table, export, rows=rows, images=images, names=names, title=title, verbose=True
+        )
+        _show_file(written, model)
+        return
+    serve_studio(
+        classifier,
+        table,
+        title=title,
+        names=names,
+        images=images,
+        rows=rows,
+        host=host,
+        port=port,
+        allow_hosts=tuple(allow_host or ()),
+        root_path=root_path,
+        save_to=save_to,
+        backbone=backbone,
+        open_browser=browser,
+        tell=typer.echo,
+        verbose=True,
+    )
+
+
+def _printable(name: object) -> str:
+    from choqolate.cli.terminal import printable_name
+
+    return printable_name(name)
+
+
+def _show_file(written: StudioFile, model: Path) -> None:
+    """What is in the file, and what to do with it."""
+    from choqolate.cli.terminal import open_console, show_next
+
+    console = open_console()
+    unreadable = f"; {written.unreadable:,} could not be read" if written.unreadable else ""
+    thumbnails = f"{written.images:,} thumbnails of up to {written.side} pixels" if written.images else "none"
+    console.print(f"Rows: {written.chosen}", markup=False)
+    console.print(f"Edits are judged on {written.audit}.", markup=False)
+    console.print(f"Covered until the final check: {written.covered}.", markup=False)
+    console.print(f"Images: {thumbnails}{unreadable}.", markup=False)
+    console.print(
+        f"Size: {written.megabytes}. The file needs no server: open it, mail it, or put it on a static host. A file of "
+        "edits comes back.",
+        markup=False,
+    )
+    show_next("The studio is", written.path, ("apply", model, "edits.json", "-o", f"{model}-edited"))

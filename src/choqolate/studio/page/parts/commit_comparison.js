@@ -1,0 +1,70 @@
+import { field, h, replace, select } from "../app/dom.js";
+import { count, counted, interval, pText, percent, points } from "../app/format.js";
+import { flips, measureAll, pairedChange } from "../engine/metrics.js";
+
+const MOST_IMAGES = 18;
+
+/** Two commits beside each other: numbers, images that changed sides. The route says which (a, b). */
+export function commitComparison(app) {
+  const choice = h("div", { class: "row" });
+  const body = h("div", { class: "stack" });
+  const element = h("section", { class: "panel", "aria-label": "Compare two commits" }, h("h2", {}, "Compare"), choice, body);
+  const update = () => {
+    const [a, b] = ["a", "b"].map((key) => chosen(app, key));
+    replace(choice, picker(app, "a", a, "First"), picker(app, "b", b, "Second"));
+    replace(body, content(app, stateAt(app, a), stateAt(app, b)));
+  };
+  return { element, update };
+}
+
+function chosen(app, key) {
+  const known = app.route[key];
+  if (known === "opened" || known === "now" || app.history.find(Number(known))) return known;
+  return key === "a" ? "opened" : "now";
+}
+
+function picker(app, key, value, label) {
+  const commits = app.history.commits.map(({ id }) => [String(id), `commit ${id}`]);
+  const options = [["opened", "as opened"], ...commits, ["now", app.draft.length ? "now, with the draft" : "now"]];
+  return field(label, select(options, value, (chosenValue) => app.go({ [key]: chosenValue }, { step: false }), { "data-key": `compare-${key}` }));
+}
+
+function stateAt(app, key) {
+  if (key === "now") return app.states.now;
+  return app.network.state(key === "opened" ? [] : app.history.editsAt(Number(key)));
+}
+
+function content(app, first, second) {
+  const rows = app.auditRows;
+  const [a, b] = [first, second].map((state) => measureAll(app.network, app.rows, state, rows));
+  const paired = pairedChange(app.rows, first.predicted, second.predicted, rows);
+  const flipped = flips(first.predicted, second.predicted, rows);
+  const lines = [["All rows", a.all, b.all], ...b.groups.map((group, k) => [group.name, a.groups[k], group]),
+    ...(b.groups.length ? [] : b.classes.map((one, k) => [one.name, a.classes[k], one]))].filter(([, , one]) => one.n);
+  return [
+    h("div", { class: "scroll" }, h("table", { class: "wide" }, h("caption", { class: "visually-hidden" }, "Accuracy at the two commits"),
+      h("thead", {}, h("tr", {}, ["Rows", "First", "Second", "Change", "95% interval", "Images"].map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, lines.map(([name, one, other]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
+        h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
+        h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n))))))),
+    h("p", {}, flipped.length ? changeText(paired, flipped.length) : "No prediction differs."),
+    h("ul", { class: "flip-tiles" }, [...flipped].slice(0, MOST_IMAGES).map((row) => tile(app, row, first, second))),
+    flipped.length > MOST_IMAGES && h("p", { class: "note" }, `${count(flipped.length - MOST_IMAGES)} more changed sides.`),
+  ];
+}
+
+function changeText({ gained, lost, p }, n) {
+  const judged = p < 0.05 ? "beyond chance" : "may be due to chance";
+  return `${counted(n, "image")} changed sides: ${count(gained)} became right, ${count(lost)} became wrong (${judged}, ${pText(p)}).`;
+}
+
+function tile(app, row, first, second) {
+  const name = app.rows.paths[row] ?? `row ${app.rows.number[row]}`;
+  const [was, is] = [first, second].map((state) => app.network.classes[state.predicted[row]]);
+  const source = app.images(row);
+  return h("li", {}, h("a", { class: "flip-tile", href: `#view=images&image=${app.rows.number[row]}`, onclick: (event) => {
+    event.preventDefault();
+    app.go({ view: "images", image: String(app.rows.number[row]) });
+  } }, source ? h("img", { src: source, alt: "", loading: "lazy" }) : h("span", { class: "tile-name name" }, name),
+  h("span", { class: "name" }, `${was} → ${is}`)));
+}

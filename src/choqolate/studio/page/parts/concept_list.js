@@ -1,0 +1,124 @@
+import { field, h, replace, select } from "../app/dom.js";
+import { count } from "../app/format.js";
+import { conceptMarks, markBadges } from "./concept_marks.js";
+import { conceptValues, needsImpact, orderedConcepts, orders } from "./concept_order.js";
+import { place } from "./in_place.js";
+
+const MOST = 200;
+
+/** All concepts: searched, ordered, marked; one is opened, several are chosen. `view` holds what other parts share. */
+export function conceptList(app, view, ranking) {
+  const search = h("input", { type: "search", id: "concept-search", placeholder: `Search ${count(app.network.M)} concepts`,
+    "aria-label": "Search concepts", autocomplete: "off", spellcheck: "false", oninput: () => update() });
+  const order = h("div", { class: "row" });
+  const told = h("p", { class: "note", role: "status" });
+  const list = h("ul", { class: "concept-list", "aria-label": "Concepts" });
+  const rows = new Map();
+  let shown = [];
+  let active = null;
+
+  const open = (concept) => app.go({ view: "concept", concept: app.network.concepts[concept] });
+  const update = () => {
+    const sort = orders(app).some(([key]) => key === app.route.order) ? app.route.order : "share";
+    const { impact, progress } = needsImpact(sort) ? ranking.of(view.mode) : { impact: null, progress: 1 };
+    const values = conceptValues(app, sort, impact);
+    const marks = conceptMarks(app);
+    const found = matching(app, search.value, orderedConcepts(app, sort, values));
+    shown = found.slice(0, MOST);
+    if (!shown.includes(active)) active = shown[0] ?? null;
+    replace(order, field("Order", select(orders(app), sort, (key) => app.go({ order: key === "share" ? null : key }, { step: false }),
+      { id: "concept-order" })));
+    replace(told, listText(found.length, shown.length, sort, impact, progress));
+    place(list, shown.map((concept) => {
+      if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));
+      const row = rows.get(concept);
+      showRow(row, values[concept], marks[concept], { current: app.network.concepts[concept] === app.route.concept,
+        chosen: view.chosen.has(concept), active: concept === active });
+      return row.element;
+    }));
+  };
+  const choose = (concept, on) => {
+    if (on) view.chosen.add(concept);
+    else view.chosen.delete(concept);
+    app.onChange();
+  };
+  const focusRow = (index, part) => {
+    const concept = shown[Math.min(shown.length - 1, Math.max(0, index))];
+    if (concept === undefined) return;
+    rows.get(active)?.setTabbable(false);
+    active = concept;
+    rows.get(concept).setTabbable(true);
+    rows.get(concept)[part].focus();
+  };
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && shown.length) open(shown[0]);
+    if (event.key === "ArrowDown") focusRow(0, "button");
+    if (event.key === "Escape" && search.value) {
+      search.value = "";
+      update();
+    } else if (!["Enter", "ArrowDown"].includes(event.key)) return;
+    event.preventDefault();
+  });
+  list.addEventListener("keydown", (event) => moveInList(event, shown.indexOf(active), shown.length, focusRow, search));
+  list.addEventListener("focusin", (event) => {
+    const at = [...list.children].indexOf(event.target.closest("li"));
+    if (at >= 0 && shown[at] !== active) focusRow(at, event.target.type === "checkbox" ? "box" : "button");
+  });
+  return { search, order, told, list, update, shown: () => shown };
+}
+
+function moveInList(event, at, length, focusRow, search) {
+  const part = event.target.type === "checkbox" ? "box" : "button";
+  const moves = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: length - 1, PageDown: at + 10, PageUp: at - 10 };
+  if (event.key === "ArrowLeft" || event.key === "ArrowRight") focusRow(at, event.key === "ArrowLeft" ? "box" : "button");
+  else if (event.key === "ArrowUp" && at === 0) search.focus();
+  else if (event.key in moves) focusRow(moves[event.key], part);
+  else return;
+  event.preventDefault();
+}
+
+function matching(app, text, places) {
+  const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return places;
+  return places.filter((concept) => words.every((word) => app.network.concepts[concept].toLowerCase().includes(word)));
+}
+
+function listText(found, shown, sort, impact, progress) {
+  if (!found) return "No concept has this name.";
+  const parts = [];
+  if (found > shown) parts.push(`The first ${count(shown)} of ${count(found)}: search for the others.`);
+  if (needsImpact(sort) && !impact) parts.push(`Removing each concept on its own… ${Math.round(100 * progress)}%`);
+  else if (sort === "flips") parts.push("Images whose prediction changes if the concept alone is removed from the model as it is now.");
+  else if (needsImpact(sort)) parts.push("Points gained or lost if the concept alone is removed from the model as it is now.");
+  return parts.join(" ");
+}
+
+function newRow(app, concept, open, choose) {
+  const name = app.network.concepts[concept];
+  const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`, onchange: (event) => choose(event.target.checked) });
+  const bar = h("span", { class: "bar" });
+  const value = h("span", { class: "value" });
+  const badges = h("span", { class: "badges" });
+  const button = h("button", { type: "button", tabindex: "-1", onclick: () => open(concept) },
+    h("span", { class: "name" }, name), badges, value, h("span", { class: "bar-track", "aria-hidden": "true" }, bar));
+  const element = h("li", {}, box, button);
+  const setTabbable = (on) => {
+    for (const part of [box, button]) part.tabIndex = on ? 0 : -1;
+  };
+  return { element, box, button, bar, value, badges, setTabbable, shownMarks: "" };
+}
+
+function showRow(row, { text, size, sign }, mark, { current, chosen, active }) {
+  row.value.textContent = text;
+  row.bar.style.width = `${(100 * size).toFixed(1)}%`;
+  row.bar.className = sign < 0 ? "bar negative" : "bar";
+  row.box.checked = chosen;
+  row.setTabbable(active);
+  row.element.className = [current && "current", mark.removed && "gone"].filter(Boolean).join(" ");
+  if (current) row.button.setAttribute("aria-current", "true");
+  else row.button.removeAttribute("aria-current");
+  const marks = JSON.stringify(mark);
+  if (marks === row.shownMarks) return;
+  row.shownMarks = marks;
+  replace(row.badges, markBadges(mark));
+}

@@ -1,0 +1,43 @@
+import { button, h } from "../app/dom.js";
+import { moment } from "../app/format.js";
+import { showDialog } from "../app/shortcuts.js";
+
+/** What stands in place of the numbers until the final check. */
+export function coveredCard(app) {
+  return h("div", { class: "covered-card" },
+    h("h3", {}, "Covered until the final check"),
+    h("p", {}, `${sentenceStart(app.document.rows.covered)} are kept aside, so that no edit is fitted to them. `,
+      "Look at their numbers once, after the last edit."),
+    button("Final check…", () => askForFinalCheck(app), { class: "button primary", "data-key": "final-check" }));
+}
+
+/** Ask whether the covered rows should be shown. */
+export function askForFinalCheck(app) {
+  const dialog = showDialog("Final check",
+    h("div", { class: "stack" },
+      h("p", {}, `This shows the numbers of ${app.document.rows.covered}. The history notes the time.`),
+      h("p", {}, "Do it once, after the last edit. If you go on editing with these numbers in sight, they no longer tell ",
+        "how the model does on new images."),
+      app.draft.length > 0 && h("p", { class: "message warn" }, "The draft is not committed yet. Commit or discard it first if you can."),
+      h("div", { class: "row" },
+        button("Show the numbers", () => {
+          dialog.close();
+          app.finalCheck();
+        }, { class: "button primary" }),
+        button("Not yet", () => dialog.close()))));
+}
+
+/** When the final check was, with a warning if edits came after it. */
+export function checkedNote(app) {
+  const { finalChecks, head } = app.history;
+  const stale = finalChecks.find((check) => check.at !== head) ?? (app.draft.length ? finalChecks.at(-1) : null);
+  if (stale) {
+    return h("p", { class: "message warn" }, `The edits differ from those of the final check (${moment(stale.time)}). These rows `,
+      "may have guided them: say so wherever you report the numbers.");
+  }
+  return h("p", { class: "note" }, `Final check: ${moment(finalChecks.at(-1).time)}.`);
+}
+
+function sentenceStart(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

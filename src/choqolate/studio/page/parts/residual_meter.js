@@ -1,0 +1,78 @@
+import { button, h, replace } from "../app/dom.js";
+import { counted, listed, percent } from "../app/format.js";
+import { removedConcepts } from "./concept_marks.js";
+import { scoreMoments, siblingsInUse, usedConcepts } from "./score_moments.js";
+
+const PAUSE = 120;
+const MOST = 12;
+const OFFERED = 3;
+const CLOSE = 0.5;
+
+/** How well the concepts in use still tell each removed one, with the closest of them offered for removal. */
+export function residualMeters(app, view) {
+  const list = h("ul", { class: "residuals" });
+  const told = h("p", { class: "note" });
+  const element = h("section", { class: "panel", "aria-label": "What is left of removed concepts", hidden: true },
+    h("h2", {}, "What is left of removed concepts"),
+    h("p", { class: "note" }, "If the concepts in use predict the score of a removed one (R² of a ridge regression, cross-validated), ",
+      "the model can still rely on it through them."),
+    list, told);
+  const known = new Map();
+  let key = null;
+  let timer = 0;
+
+  const show = () => {
+    const removed = inOrder(app, known);
+    replace(list, removed.slice(0, MOST).map((concept) => meter(app, view, concept, known.get(concept))));
+    told.textContent = removed.length > MOST ? `${counted(removed.length - MOST, "more removed concept")}: open one to see it first.` : "";
+  };
+  const compute = (removed) => {
+    const found = scoreMoments(app).residual(removed, usedConcepts(app));
+    for (const { index, r2 } of found) known.set(index, { r2, siblings: siblingsInUse(app, index, OFFERED, CLOSE) });
+    show();
+  };
+  const update = () => {
+    const removed = removedConcepts(app);
+    element.hidden = removed.length === 0;
+    const next = `${app.rows.n}/${removed}`;
+    if (next !== key) {
+      key = next;
+      known.clear();
+      clearTimeout(timer);
+      if (removed.length) timer = setTimeout(() => compute(removed), PAUSE);
+    }
+    show();
+  };
+  return { element, update };
+}
+
+/** Removed concepts: the open one first, then those that the others still tell best. */
+function inOrder(app, known) {
+  const open = app.network.concepts.indexOf(app.route.concept);
+  const rank = (concept) => (concept === open ? 2 : known.get(concept)?.r2 ?? -1);
+  return removedConcepts(app).sort((a, b) => rank(b) - rank(a));
+}
+
+function meter(app, view, concept, found) {
+  const name = app.network.concepts[concept];
+  const told = found ? residualText(found.r2) : "computing…";
+  return h("li", { class: name === app.route.concept ? "current" : null },
+    h("button", { type: "button", class: "button link name", "data-key": `residual-${concept}`, onclick: () => app.go({ concept: name }) }, name),
+    h("span", { class: "meter", role: "meter", "aria-label": `Left of ${name}`, "aria-valuemin": 0, "aria-valuemax": 100,
+      "aria-valuenow": found ? Math.round(100 * clamped(found.r2)) : 0, "aria-valuetext": told },
+    h("span", { class: found?.r2 >= 0.5 ? "much" : null, style: { width: percent(clamped(found?.r2 ?? 0)) } })),
+    h("span", { class: "told" }, told),
+    found?.siblings.length > 0 && found.r2 >= 0.1 && button(`Remove ${listed(found.siblings.map((one) => one.name))} too`,
+      () => app.remove(found.siblings.map((one) => one.name), { mode: view.mode }),
+      { class: "button small", "data-key": `residual-remove-${concept}` }));
+}
+
+function clamped(r2) {
+  return Number.isFinite(r2) ? Math.min(1, Math.max(0, r2)) : 0;
+}
+
+function residualText(r2) {
+  if (!Number.isFinite(r2)) return "its score does not vary on these rows";
+  if (r2 < 0.05) return "the concepts left hardly tell it";
+  return `the concepts left still tell ${percent(r2, 0)} of it`;
+}

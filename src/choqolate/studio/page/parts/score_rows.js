@@ -1,0 +1,56 @@
+import { counted } from "../app/format.js";
+import { selectionText } from "../app/selection.js";
+import { measure, measureAll } from "../engine/metrics.js";
+
+const STATES = ["original", "committed", "now"];
+
+/** Images below which an accuracy says little. */
+export const FEW = 30;
+
+/**
+ * What the table of numbers shows, in parts: [{title, rows: [{key, label, detail, original, committed, now, worst}]}].
+ *
+ * A part with `many` rows has the worst first, else they stand in the order of the data.
+ */
+export function scoreParts(app, rowIndexes, most) {
+  const measured = Object.fromEntries(STATES.map((key) => [key, measureAll(app.network, app.rows, app.states[key], rowIndexes)]));
+  const worst = measured.now.worstGroup?.index;
+  const all = { key: "all", label: "All rows", ...threeWays((key) => measured[key].all) };
+  const parts = [{ key: "all", title: null, rows: [all, selectionRow(app, rowIndexes)].filter(Boolean) }];
+  const add = (key, title, names, mark) => {
+    const rows = names.map((label, index) => ({
+      key: `${key}-${index}`, index, label, worst: index === mark, ...threeWays((state) => measured[state][key][index]),
+    })).filter((row) => row.now.n > 0);
+    if (rows.length) parts.push({ key, title, many: rows.length > most, rows: rows.length > most ? worstFirst(rows) : rows });
+  };
+  add("groups", "Groups", app.document.rows.groups, worst);
+  add("classes", "Classes", app.network.classes, undefined);
+  return parts;
+}
+
+function threeWays(value) {
+  return Object.fromEntries(STATES.map((key) => [key, value(key)]));
+}
+
+function worstFirst(rows) {
+  return [...rows].sort((a, b) => a.now.accuracy - b.now.accuracy || b.now.n - a.now.n);
+}
+
+/** The current selection as far as it lies in these rows; null without one. */
+function selectionRow(app, rowIndexes) {
+  const selection = app.selection;
+  if (!selection) return null;
+  const inside = new Set(rowIndexes);
+  const rows = selection.filter((row) => inside.has(row));
+  const detail = rows.length < selection.length
+    ? `${counted(selection.length - rows.length, "more image")} of the selection ${selection.length - rows.length === 1 ? "is" : "are"} not among these rows`
+    : null;
+  return { key: "selection", label: selectionText(app.route), selection: true, detail,
+    ...threeWays((key) => measure(app.rows, app.states[key].predicted, rows)) };
+}
+
+/** The lowest value that the bars show: the tens of percent below all intervals, so that small changes can be seen. */
+export function axisStart(rows) {
+  const lowest = Math.min(...rows.map((row) => Math.min(row.now.low, row.original.accuracy)).filter(Number.isFinite), 0.9);
+  return Math.max(0, Math.floor(lowest * 10) / 10);
+}

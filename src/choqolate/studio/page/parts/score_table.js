@@ -1,0 +1,98 @@
+import { button, h, replace } from "../app/dom.js";
+import { count, interval, percent, points } from "../app/format.js";
+import { FILTERS } from "../app/selection.js";
+import { intervalBar } from "./interval_bar.js";
+import { axisStart, FEW, scoreParts } from "./score_rows.js";
+
+const MOST = 12;
+const COLUMNS = ["Original", "Last commit", "Now", "Change", "95% interval", "Images"];
+
+/** The three-way table of accuracies: original, last commit and now, for all rows, groups, classes and the selection. */
+export function scoreTable(app) {
+  const element = h("div", { class: "score-table" });
+  const open = new Set();
+  const update = (rowIndexes) => {
+    const parts = scoreParts(app, rowIndexes, MOST);
+    if (!parts[0].rows[0].now.n) {
+      replace(element, h("p", { class: "message" }, "None of these rows has a label, so there is no accuracy to show."));
+      return;
+    }
+    const shown = parts.map((part) => ({ ...part, shown: open.has(part.key) ? part.rows : part.rows.slice(0, MOST) }));
+    const start = axisStart(shown.flatMap((part) => part.shown));
+    const toggle = (key) => {
+      if (!open.delete(key)) open.add(key);
+      update(rowIndexes);
+    };
+    replace(element,
+      h("table", { class: "wide scores" },
+        h("caption", { class: "visually-hidden" }, "Accuracy of the original model, at the last commit and now"),
+        tableHead(start),
+        shown.map((part) => tablePart(app, part, start, open.has(part.key), toggle))),
+      legend(shown.flatMap((part) => part.shown)));
+  };
+  return { element, update };
+}
+
+function tableHead(start) {
+  const [original, committed, now, change, range, images] = COLUMNS;
+  const column = (text, properties) => h("th", { scope: "col", ...properties }, text);
+  return h("thead", {}, h("tr", {},
+    column(h("span", { class: "visually-hidden" }, "Rows"), { class: "of" }),
+    column(original), column(committed), column(now), column(change, { title: "Points from the original to now" }),
+    h("th", { class: "bar", "aria-hidden": "true" },
+      h("span", { class: "axis" }, h("span", {}, percent(start, 0)), h("span", {}, "100%"))),
+    column(range, { class: "range", title: "Wilson interval of the accuracy now" }), column(images)));
+}
+
+function tablePart(app, part, start, isOpen, toggle) {
+  const hidden = part.rows.length - MOST;
+  return h("tbody", {},
+    part.title && h("tr", { class: "part" }, h("th", { scope: "rowgroup", colspan: "8" }, part.title,
+      part.many && h("small", { class: "note" }, " worst first"))),
+    part.shown.map((row) => tableRow(app, row, start)),
+    hidden > 0 && h("tr", { class: "more" }, h("td", { colspan: "8" },
+      button(isOpen ? `Show the ${MOST} worst only` : `Show all ${count(part.rows.length)}`, () => toggle(part.key),
+        { class: "button small", "data-key": `more-${part.key}`, "aria-expanded": isOpen }))));
+}
+
+function tableRow(app, row, start) {
+  const { original, committed, now } = row;
+  return h("tr", { class: row.key === "all" ? "whole" : null },
+    h("th", { scope: "row", class: "of" }, rowName(app, row)),
+    h("td", {}, percent(original.accuracy)),
+    h("td", {}, percent(committed.accuracy)),
+    h("td", { class: "now" }, percent(now.accuracy)),
+    h("td", {}, changeMark(now.accuracy - original.accuracy)),
+    h("td", { class: "bar", "aria-hidden": "true" },
+      intervalBar({ low: now.low, high: now.high, now: now.accuracy, original: original.accuracy }, start)),
+    h("td", { class: "range" }, interval(now.low, now.high)),
+    h("td", {}, count(Math.round(now.n))));
+}
+
+function rowName(app, row) {
+  const clear = row.selection && button("Clear", () => app.go(Object.fromEntries(FILTERS.map((key) => [key, null]))),
+    { class: "button link", "data-key": "clear-selection", "aria-label": "Clear the selection" });
+  return [
+    h("span", { class: "name" }, row.selection ? `Selection: ${row.label}` : row.label), " ",
+    row.worst && h("span", { class: "badge warn" }, "worst group"), " ",
+    row.now.n < FEW && h("span", { class: "badge", title: fewText }, "few images"), " ",
+    clear,
+    row.detail && h("small", { class: "note detail" }, row.detail),
+  ];
+}
+
+/** A change in points, colored and with its sign. */
+export function changeMark(change) {
+  const direction = !(Math.abs(change) >= 5e-4) ? "" : change > 0 ? "better" : "worse";
+  return h("span", { class: `change ${direction}` }, points(change));
+}
+
+const fewText = `Fewer than ${FEW} images: a single one moves the accuracy by more than 3 points.`;
+
+function legend(rows) {
+  return h("p", { class: "note legend" },
+    h("span", { class: "key-now", "aria-hidden": "true" }), " now ",
+    h("span", { class: "key-before", "aria-hidden": "true" }), " original ",
+    h("span", { class: "key-range", "aria-hidden": "true" }), " 95% interval of now (Wilson). ",
+    rows.some((row) => row.now.n < FEW) && [h("span", { class: "badge" }, "few images"), ` ${fewText}`]);
+}

@@ -1,0 +1,43 @@
+import { button, h, replace } from "../app/dom.js";
+import { decimal, listed } from "../app/format.js";
+import { scoreMoments } from "./score_moments.js";
+
+const MOST = 8;
+const CLOSE = 0.6;
+
+/** Concepts whose scores rise and fall with those of the open one; the close ones can be removed with it. */
+export function siblingList(app, view) {
+  const element = h("div", { class: "siblings" });
+  let choice = { concept: -1, chosen: new Set() };
+  const update = (concept, marks) => {
+    const siblings = scoreMoments(app).siblings(concept, MOST);
+    if (choice.concept !== concept) {
+      const close = siblings.filter((one) => one.correlation >= CLOSE && !marks[one.index].removed);
+      choice = { concept, chosen: new Set(close.map((one) => one.index)) };
+    }
+    const names = siblings.filter((one) => choice.chosen.has(one.index) && !marks[one.index].removed).map((one) => one.name);
+    const own = app.network.concepts[concept];
+    const all = marks[concept].removed ? names : [own, ...names];
+    const choose = (index, on) => {
+      if (on) choice.chosen.add(index);
+      else choice.chosen.delete(index);
+      update(concept, marks);
+    };
+    replace(element,
+      siblings.length ? h("ul", { class: "sibling-list" }, siblings.map((one) => siblingItem(app, one, marks[one.index], choice.chosen.has(one.index), choose)))
+        : h("p", { class: "note" }, "No other concept varies on these rows."),
+      names.length > 0 && button(marks[concept].removed ? `Remove ${listed(names, 3)} too` : `Remove ${listed(all, 3)}`,
+        () => app.remove(all, { mode: view.mode }), { "data-key": "remove-siblings" }));
+  };
+  return { element, update };
+}
+
+function siblingItem(app, { index, name, correlation }, mark, chosen, choose) {
+  return h("li", { class: mark.removed ? "gone" : null },
+    h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Choose ${name}`, checked: chosen && !mark.removed,
+      disabled: mark.removed, onchange: (event) => choose(index, event.target.checked) }),
+    h("button", { type: "button", class: "button link name", "data-key": `open-${index}`, onclick: () => app.go({ concept: name }) }, name),
+    h("span", { class: "bar-track", "aria-hidden": "true" },
+      h("span", { class: correlation < 0 ? "bar negative" : "bar", style: { width: `${(100 * Math.abs(correlation)).toFixed(1)}%` } })),
+    h("span", { class: "value" }, decimal(correlation, 2)));
+}
