@@ -1,25 +1,27 @@
-import { h, replace } from "../app/dom.js";
+import { button, h, replace } from "../app/dom.js";
 import { count, counted, decimal } from "../app/format.js";
 import { failingSlice } from "../parts/failing_slices.js";
 import { suspectList } from "../parts/suspect_list.js";
 import { tryButton } from "../parts/try_button.js";
 
+const MOST_QUESTIONS = 6;
+
 /** The view Suspects: removals that help the worst group, and questions about images on which the model fails. */
 export function createSuspectsView(app) {
   const helpful = h("section", { class: "panel" });
-  const failing = h("section", { class: "stack" });
+  const failing = failingPart(app);
   const idle = h("details", { class: "panel fold" }, h("summary", {}), h("div", { class: "fold-body" }));
-  const element = h("div", { class: "stack suspects-view" }, helpful, failing, idle);
+  const element = h("div", { class: "stack suspects-view" }, helpful, failing.element, idle);
   const update = () => {
     const { suspects } = app.document;
-    failing.hidden = !suspects;
+    failing.element.hidden = !suspects;
     idle.hidden = !suspects?.idle.length;
     if (!suspects) {
       replace(helpful, h("h2", {}, "Suspects"), h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
       return;
     }
     replace(helpful, helpfulContent(app, suspects));
-    replace(failing, failingContent(app, suspects));
+    failing.update();
     replace(idle.firstChild, h("h2", {}, `Relied on, hardly needed: ${count(suspects.idle.length)}`));
     replace(idle.lastChild, idleContent(app, suspects));
   };
@@ -33,7 +35,7 @@ function helpfulContent(app, suspects) {
     h("div", { class: "panel-head" }, h("h2", {}, "Removals that help the worst group"),
       some && all.length > 0 && tryButton(app, all, { mode: suspects.mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
     h("p", { class: "lead-text" }, verdict(suspects)),
-    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, mode: suspects.mode, key: "helpful" }),
+    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, judged: true, mode: suspects.mode, key: "helpful" }),
     (suspects.needed || suspects.unclear) && h("p", { class: "note" }, measured(suspects)),
   ];
 }
@@ -66,7 +68,18 @@ function measured({ worst_group: worst, tried, helpful, ...suspects }) {
   return parts;
 }
 
-function failingContent(app, suspects) {
+/** Questions about images on which the model fails; the first ones until the reader wants all. */
+function failingPart(app) {
+  const element = h("section", { class: "stack" });
+  let most = MOST_QUESTIONS;
+  const update = () => replace(element, failingContent(app, app.document.suspects, most, () => {
+    most = Infinity;
+    update();
+  }));
+  return { element, update };
+}
+
+function failingContent(app, suspects, most, showAll) {
   const { failing } = suspects;
   return [
     h("div", {}, h("h2", {}, "Where does the model fail?"),
@@ -74,7 +87,9 @@ function failingContent(app, suspects) {
         + "compared with the other images of the class. A concept may be relevant or a shortcut; only a person can tell."),
       h("p", { class: "note" }, suspects.verdict || (failing.length ? "" : "No concept separates the mistakes of a class beyond chance."),
         ` ${measuredOn(suspects)}`)),
-    failing.map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` })),
+    failing.length > 0 && h("div", { class: "questions" },
+      failing.slice(0, most).map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` }))),
+    failing.length > most && h("p", {}, button(`Show all ${count(failing.length)} questions`, showAll)),
   ];
 }
 
