@@ -310,7 +310,7 @@ def test_covered_rows_are_not_seen_before_the_final_check(browser, addresses, mo
         assert accuracy in me.page.get_by_role("main").inner_text()
         me.remove("sea", "background")
         me.press("5")
-        assert "Final check" in me.page.get_by_role("region", name="Commits").inner_text()
+        assert "Final check" in me.page.get_by_role("region", name="Commits", exact=True).inner_text()
         (kept,) = me.history
         assert [check["at"] for check in kept["finalChecks"]] == [None]
 
