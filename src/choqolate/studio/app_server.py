@@ -236,7 +236,7 @@ def _content(kind: str, *codes: int) -> dict[str, Any]:
     return {"response_class": Response, "responses": answers}
 
 
-def _require_mark(mark: Annotated[Literal["1"], Header(alias=MARK)]) -> None:
+async def _require_mark(mark: Annotated[Literal["1"], Header(alias=MARK)]) -> None:
     """Say in the schema that the header is needed; :class:`Access` checks it."""
 
 

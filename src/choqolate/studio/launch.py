@@ -103,7 +103,8 @@ def make_server(app: Any) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            log_level="warning",
+            log_config=None,  # errors of ours are logged where they happen
+            log_level="critical",
             access_log=False,
             proxy_headers=False,
             server_header=False,
