@@ -20,8 +20,8 @@ function content(app) {
     h("p", { class: "strip-rows" }, "Judged on ", h("strong", {}, app.document.rows.audit)),
     figure("Accuracy", measured, (one) => one.all.accuracy),
     measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
-    h("p", { class: "strip-figure" }, h("span", { class: "strip-label" }, "Flipped images"),
-      h("a", { class: "strip-now", href: "#view=images&flipped=original", onclick: (event) => {
+    h("div", { class: "strip-figure" }, h("p", { class: "strip-label" }, "Flipped"),
+      h("a", { class: "strip-now", "aria-label": `${count(flipped)} flipped images`, href: "#view=images&flipped=original", onclick: (event) => {
         event.preventDefault();
         app.go({ view: "images", flipped: "original" });
       } }, count(flipped))),
@@ -32,12 +32,10 @@ function figure(label, measured, value, detail) {
   const [original, committed, now] = ["original", "committed", "now"].map((key) => value(measured[key]) ?? Number.NaN);
   const change = now - original;
   const direction = Math.abs(change) < 5e-4 ? "" : change > 0 ? "better" : "worse";
-  return h("p", { class: "strip-figure" },
-    h("span", { class: "strip-label" }, label, detail && h("span", { class: "strip-detail name" }, detail)),
-    h("span", { class: "strip-step" }, h("small", {}, "original"), percent(original)),
-    h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→"),
-    h("span", { class: "strip-step" }, h("small", {}, "committed"), percent(committed)),
-    h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→"),
-    h("span", { class: "strip-step strip-now" }, h("small", {}, "now"), percent(now)),
-    direction && h("span", { class: `change ${direction}` }, points(change)));
+  const step = (name, text, kind = "") => h("span", { class: `strip-step ${kind}` }, text, h("small", {}, name));
+  const arrow = () => h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→");
+  return h("div", { class: "strip-figure" },
+    h("p", { class: "strip-label" }, label, detail && h("span", { class: "strip-detail name" }, detail)),
+    h("p", { class: "strip-steps" }, step("original", percent(original)), arrow(), step("committed", percent(committed)), arrow(),
+      step("now", percent(now), "strip-now"), direction && h("span", { class: `change ${direction}` }, points(change))));
 }

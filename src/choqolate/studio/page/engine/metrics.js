@@ -36,15 +36,15 @@ export function measure(rows, predicted, rowIndexes) {
 
 /** Accuracy on some rows: of all, of each class, of each group, and of the group with the smallest. */
 export function measureAll(network, rows, state, rowIndexes) {
-  const parts = (column, count) => {
-    const members = Array.from({ length: count }, () => []);
+  const parts = (column, names) => {
+    const members = names.map(() => []);
     for (const i of rowIndexes) if (column[i] >= 0) members[column[i]].push(i);
-    return members.map((some) => measure(rows, state.predicted, some));
+    return members.map((some, k) => ({ name: names[k], ...measure(rows, state.predicted, some) }));
   };
-  const groups = parts(rows.group, network.document.rows.groups.length);
+  const groups = parts(rows.group, network.document.rows.groups);
   return {
     all: measure(rows, state.predicted, rowIndexes),
-    classes: parts(rows.label, network.C),
+    classes: parts(rows.label, network.classes),
     groups,
     worstGroup: smallest(groups),
   };

@@ -18,6 +18,11 @@ export class RowTable {
     this.#add(arrays, paths);
   }
 
+  /** Scaled score of one row for one concept. */
+  score(i, j) {
+    return this.z[i * this.M + j];
+  }
+
   /** Scaled scores of one row, in double precision. */
   scores(i) {
     return Float64Array.from(this.z.subarray(i * this.M, (i + 1) * this.M));
@@ -26,7 +31,8 @@ export class RowTable {
   #add(arrays, paths) {
     for (const column of COLUMNS) {
       const field = FIELD_OF[column] ?? column;
-      this[field] = joined(this[field], arrays.get(`rows.${column}`).data);
+      const { data } = arrays.get(`rows.${column}`);
+      this[field] = joined(this[field], column === "z" ? asScores(data) : data);
     }
     this.n = this.label.length;
     this.paths = this.paths.concat(paths);
@@ -39,6 +45,11 @@ export class RowTable {
     for (const stratum of this.stratum) if (stratum >= 0) loaded[stratum] += 1;
     return Float64Array.from(this.stratum, (s) => (s >= 0 ? this.strata[s].total / loaded[s] : 1));
   }
+}
+
+/** Scores of many concepts are stored in 16 bits. */
+function asScores(data) {
+  return data instanceof Uint16Array ? Float32Array.from(data, (step) => step / 65535) : data;
 }
 
 function joined(first, second) {

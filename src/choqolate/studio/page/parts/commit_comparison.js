@@ -48,7 +48,7 @@ function content(app, first, second) {
         h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
         h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n))))))),
     h("p", {}, flipped.length ? changeText(paired, flipped.length) : "No prediction differs."),
-    h("ul", { class: "tiles" }, [...flipped].slice(0, MOST_IMAGES).map((row) => tile(app, row, first, second))),
+    h("ul", { class: "flip-tiles" }, [...flipped].slice(0, MOST_IMAGES).map((row) => tile(app, row, first, second))),
     flipped.length > MOST_IMAGES && h("p", { class: "note" }, `${count(flipped.length - MOST_IMAGES)} more changed sides.`),
   ];
 }
@@ -62,7 +62,7 @@ function tile(app, row, first, second) {
   const name = app.rows.paths[row] ?? `row ${app.rows.number[row]}`;
   const [was, is] = [first, second].map((state) => app.network.classes[state.predicted[row]]);
   const source = app.images(row);
-  return h("li", {}, h("a", { class: "tile", href: `#view=images&image=${app.rows.number[row]}`, onclick: (event) => {
+  return h("li", {}, h("a", { class: "flip-tile", href: `#view=images&image=${app.rows.number[row]}`, onclick: (event) => {
     event.preventDefault();
     app.go({ view: "images", image: String(app.rows.number[row]) });
   } }, source ? h("img", { src: source, alt: "", loading: "lazy" }) : h("span", { class: "tile-name name" }, name),

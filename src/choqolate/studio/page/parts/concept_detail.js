@@ -57,8 +57,8 @@ function effectOf(app, concept, mark, { impact, progress }) {
   }
   return [
     h("dl", { class: "effects" },
-      figure("Accuracy", impact.accuracy[concept], impact.accuracyNow, rankOf(impact.accuracy, concept)),
-      impact.worstGroup && figure("Worst group", impact.worstGroup[concept], impact.worstGroupNow, rankOf(impact.worstGroup, concept)),
+      figure("Accuracy", impact.accuracyChange[concept], impact.accuracyNow, rankOf(impact.accuracyChange, concept)),
+      impact.worstGroup && figure("Worst group", impact.worstGroupChange[concept], impact.worstGroupNow, rankOf(impact.worstGroupChange, concept)),
       h("div", {}, h("dt", {}, "Images that flip"), h("dd", {}, counted(impact.flips[concept], "image")))),
   ];
 }

@@ -28,8 +28,7 @@ export function conceptValues(app, order, impact) {
   if (!needsImpact(order)) return bars(conceptShares, (value) => percent(value));
   if (!impact) return bars(conceptShares.map(() => Number.NaN), () => "…");
   if (order === "flips") return bars(impact.flips, count);
-  const change = order === "worst" ? impact.worstGroup : impact.accuracy;
-  return bars(change ?? conceptShares.map(() => Number.NaN), (value) => points(value));
+  return bars(order === "worst" ? impact.worstGroupChange : impact.accuracyChange, (value) => points(value));
 }
 
 function bars(values, text) {

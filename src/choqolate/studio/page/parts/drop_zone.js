@@ -1,5 +1,5 @@
 import { button, h, replace } from "../app/dom.js";
-import { foldablePanel } from "./fold.js";
+import { foldablePanel, isWide } from "./fold.js";
 
 /** Where an image of the reader's own can be dropped, if the server can score it: {element, update()}. */
 export function dropZone(app) {
@@ -16,7 +16,7 @@ export function dropZone(app) {
     state.busy = false;
     panel.update();
   };
-  const panel = foldablePanel("Your own image", { open: Boolean(app.document.server?.score), content: (body) => replace(body, content(app, state, input)) });
+  const panel = foldablePanel("Your own image", { open: isWide() && Boolean(app.document.server?.score), content: (body) => replace(body, content(app, state, input)) });
   if (app.document.server?.score) acceptDrops(panel.element, score);
   return panel;
 }

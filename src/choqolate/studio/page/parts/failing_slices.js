@@ -13,15 +13,15 @@ export function failingSlice(app, entry, { mode, key }) {
   const rows = entry.rows.filter((row) => app.rows.role[row] !== 2 || app.finalChecked);
   const numbers = rows.map((row) => app.rows.number[row]);
   return h("article", { class: "panel failing" },
-    h("div", { class: "panel-head" }, h("h3", {}, entry.question, entry.spurious && h("span", { class: "badge warn" }, "spurious")),
-      tryButton(app, entry.concepts, { mode, label: "Try without", key })),
+    h("h3", {}, entry.question, entry.spurious && h("span", { class: "badge warn" }, "spurious")),
     rows.length > 0 && h("ul", { class: "failing-images", "aria-label": "Images that the model gets wrong" },
       rows.slice(0, MOST_IMAGES).map((row) => h("li", {}, failingImage(app, row, `${key}-image-${row}`)))),
     h("p", {}, entry.text),
     h("p", { class: "note" }, entry.concepts.length > 1 ? "Concepts that rise and fall together: " : "Concept: ", conceptChips(app, entry.concepts),
       Number.isFinite(entry.share) ? `. Share in the model: ${percent(entry.share)}.` : "."),
-    rows.length > 0 && h("p", {}, button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
-      () => app.go({ view: "images", picked: numbers.join(","), image: null }), { class: "button small", "data-key": `${key}-all` })));
+    h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try without", key }),
+      rows.length > 0 && button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
+        () => app.go({ view: "images", picked: numbers.join(","), image: null }), { "data-key": `${key}-all` })));
 }
 
 function failingImage(app, row, key) {

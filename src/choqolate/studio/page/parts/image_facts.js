@@ -41,7 +41,7 @@ export function probabilityBars(app, subject) {
     h("ul", { class: "probabilities" }, shown.map((place) => h("li", {},
       h("span", { class: "name who", title: classes[place] }, classes[place], place === subject.truth && h("span", { class: "badge" }, "class")),
       h("span", { class: "track", "aria-hidden": "true" },
-        h("span", { class: "bar for", style: { width: `${100 * now[place]}%` } }),
+        h("span", { class: "signed-bar for", style: { width: `${100 * now[place]}%` } }),
         before && h("span", { class: "tick", style: { left: `${100 * before[place]}%` } })),
       h("span", { class: "value" }, percent(now[place]), before && h("small", {}, `was ${percent(before[place])}`))))),
     shown.length < classes.length && h("p", { class: "note" }, `The highest of ${classes.length} classes.`));

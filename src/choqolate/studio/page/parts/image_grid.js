@@ -154,7 +154,8 @@ function countText(app, chosen) {
 
 function coveredText(app) {
   if (app.finalChecked || !app.coveredRows.length) return "";
-  return `${counted(app.coveredRows.length, "image")} of the table not shown: covered until the final check (see History).`;
+  const rows = app.document.rows.covered || counted(app.coveredRows.length, "row");
+  return `${rows[0].toUpperCase()}${rows.slice(1)} stay covered until the final check (see History).`;
 }
 
 function orderControl(app) {

@@ -27,7 +27,7 @@ export function whySection(app, subject) {
     waterfall(attribution, { label: `Contributions to the lead of ${classes[first]} over ${classes[second]}`,
       startName: baselineName(app), endName: "this image", levelName: byNodes ? "value" : "score",
       name: (index, text) => (byNodes ? h("span", { class: "name" }, text) : conceptLink(app, text)) }),
-    h("p", { class: "note" }, `Lead: score of ${classes[first]} minus score of ${classes[second]}. Bars to the left are for ${classes[second]}. `,
+    h("p", { class: "note" }, `Lead: score of ${classes[first]} minus score of ${classes[second]}. Striped bars speak for ${classes[second]}. `,
       `The small number is the ${byNodes ? "node's value" : "concept's score"}, from 0 to 1.`));
 }
 

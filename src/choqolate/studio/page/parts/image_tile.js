@@ -24,14 +24,26 @@ export function imageTile(app, row, picked) {
   const truth = app.rows.label[row];
   const group = app.document.rows.groups[app.rows.group[row]];
   return h("div", { class: "tile", role: "option", tabindex: "-1", "data-key": `tile-${number}`, "data-row": row,
-    "aria-selected": picked, "aria-current": app.route.image === String(number) ? "true" : null },
+    "aria-label": tileLabel(app, row), "aria-selected": picked, "aria-current": app.route.image === String(number) ? "true" : null },
   h("span", { class: "tile-image" }, thumbnail(app, row),
     h("span", { class: "tile-pick", "aria-hidden": "true", title: "Pick (Space)" }, picked ? "✓" : "")),
   h("span", { class: "tile-line" }, verdictSign(app, row, now), line(classes[now])),
   truth >= 0 && truth !== now && h("span", { class: "tile-line tile-truth" }, line(`is ${classes[truth]}`)),
-  was !== now && h("span", { class: "tile-line" }, h("span", { class: "badge warn name", title: `was ${classes[was]}` }, `was ${classes[was]}`)),
-  group !== undefined && h("span", { class: "tile-line tile-group" }, line(group)),
-  h("span", { class: "visually-hidden" }, rowName(app, row)));
+  was !== now && h("span", { class: "tile-line" }, flippedBadge(classes[was], truth < 0 ? "" : truth === now ? "good" : "warn")),
+  group !== undefined && h("span", { class: "tile-line tile-group" }, line(group)));
+}
+
+/** A tile in words. */
+function tileLabel(app, row) {
+  const { classes } = app.network;
+  const [was, now, truth] = [app.states.original.predicted[row], app.states.now.predicted[row], app.rows.label[row]];
+  const group = app.document.rows.groups[app.rows.group[row]];
+  return [truth < 0 ? `predicted ${classes[now]}` : truth === now ? `${classes[now]}, right` : `${classes[now]}, wrong, is ${classes[truth]}`,
+    was !== now && `was ${classes[was]}`, group, rowName(app, row)].filter(Boolean).join(", ");
+}
+
+function flippedBadge(name, kind) {
+  return h("span", { class: `badge name ${kind}`, title: `was ${name}` }, `was ${name}`);
 }
 
 function line(text) {

@@ -7,7 +7,8 @@ const PAUSE = 250;
 /**
  * The effect of removing each concept alone from the model as it is now, computed while the page stays alive.
  *
- * of(mode) returns {impact, progress}: impact is null until it is known, and onKnown is called then.
+ * of(mode) returns {impact, progress}: impact is null until it is known, and onKnown is called then. Beside what the
+ * engine tells it holds accuracyChange and worstGroupChange.
  */
 export function impactRanking(app, onKnown) {
   const kept = new Map();
@@ -29,7 +30,7 @@ export function impactRanking(app, onKnown) {
           if (Math.floor(20 * done) !== shown) onKnown();
         },
         onDone: (impact) => {
-          kept.set(key, impact);
+          kept.set(key, withChanges(impact));
           if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
           if (current === key) current = null;
           onKnown();
@@ -44,6 +45,13 @@ export function impactRanking(app, onKnown) {
     return { impact: null, progress };
   };
   return { of };
+}
+
+/** The same with changes against now; where the removal is not possible, and without groups, they are NaN. */
+function withChanges(impact) {
+  const against = (values, now) => (values ?? impact.accuracy.map(() => Number.NaN)).map((value) => value - now);
+  return { ...impact, accuracyChange: against(impact.accuracy, impact.accuracyNow),
+    worstGroupChange: against(impact.worstGroup, impact.worstGroupNow) };
 }
 
 function rankingKey(app, mode) {

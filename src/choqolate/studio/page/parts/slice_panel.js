@@ -9,6 +9,7 @@ import { foldablePanel } from "./fold.js";
 
 const FEW = 30;
 const MOST = 8;
+const CHOSEN_BY_PREDICTION = ["predicted", "right", "flipped"];
 const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now", "Now"]];
 
 /** Numbers of the selected images: {element, update()}. */
@@ -20,24 +21,31 @@ function sliceContent(app) {
   const rows = app.selection ?? app.visibleRows;
   const text = selectionText(app.route);
   const head = h("p", {}, h("strong", {}, counted(rows.length, "image")), ": ",
-    text ? h("span", { class: "name" }, text) : "all that may be seen");
+    app.route.picked ? "picked one by one" : text ? h("span", { class: "name" }, text) : "all that may be seen");
   const labelled = rows.filter((row) => app.rows.label[row] >= 0);
   if (!labelled.length) return [head, h("p", { class: "note" }, "None of them has a label, so there is no accuracy.")];
   const training = labelled.filter((row) => app.rows.role[row] === 0).length;
-  return [head, numbers(app, labelled), changeLine(app, labelled),
+  const byPrediction = !app.route.picked && CHOSEN_BY_PREDICTION.some((key) => app.route[key]);
+  return [head, numbers(app, labelled), !byPrediction && changeLine(app, labelled),
     labelled.length < FEW && h("p", { class: "message warn" }, `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
-    training > 0 && h("p", { class: "note" }, `${count(training)} of them are training images, which the model has seen.`)];
+    h("p", { class: "note" }, [byPrediction && "Chosen by what the model predicts now, so these numbers say nothing of other images.",
+      training > 0 && `Training images among them, which the model has seen: ${count(training)}.`,
+      weighted(app, labelled) && "Images are weighted to stand for all rows of the table."].filter(Boolean).join(" "))];
+}
+
+function weighted(app, rows) {
+  return rows.some((row) => app.rows.weight[row] !== app.rows.weight[rows[0]]);
 }
 
 function numbers(app, rows) {
   return h("table", { class: "wide slice-numbers" },
     h("caption", { class: "visually-hidden" }, "Accuracy of the selected images"),
-    h("thead", {}, h("tr", {}, ["Model", "Right", "Accuracy", "95% interval"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ["Model", "Accuracy", "95% interval"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, STATES.map(([key, name]) => {
       const found = measure(app.rows, app.states[key].predicted, rows);
-      const right = rows.filter((row) => app.states[key].predicted[row] === app.rows.label[row]).length;
-      return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, `${count(right)} of ${count(rows.length)}`),
-        h("td", {}, h("strong", {}, percent(found.accuracy))), h("td", {}, interval(found.low, found.high)));
+      const share = percent(found.accuracy);
+      return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, key === "now" ? h("strong", {}, share) : share),
+        h("td", {}, interval(found.low, found.high)));
     })));
 }
 

@@ -41,5 +41,5 @@ function waterfallSteps(attribution, most) {
 function track(scale, from, to, kind) {
   const [left, right] = [scale.place(Math.min(from, to)), scale.place(Math.max(from, to))];
   return h("span", { class: "track", "aria-hidden": "true", style: { "--zero": `${scale.zero}%` } },
-    h("span", { class: `bar ${kind}`, style: { left: `${left}%`, width: `${Math.max(right - left, 0.4)}%` } }));
+    h("span", { class: `signed-bar ${kind}`, style: { left: `${left}%`, width: `${Math.max(right - left, 0.4)}%` } }));
 }

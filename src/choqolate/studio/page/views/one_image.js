@@ -10,8 +10,8 @@ import { openSubject } from "../parts/image_subject.js";
 export function oneImagePanel(app, rowsInOrder) {
   const title = h("h2", { id: "image-title", tabindex: "-1", class: "name" });
   const place = h("span", { class: "note" });
-  const [previous, next] = [["Previous", -1], ["Next", 1]].map(([text, step]) =>
-    button(text, () => go(step), { class: "button small", "aria-label": `${text} image` }));
+  const [previous, next] = [["←", "Previous image", -1], ["→", "Next image", 1]].map(([sign, text, step]) =>
+    button(sign, () => go(step), { class: "button small", "aria-label": text, title: text }));
   const close = button("Close", () => app.go({ image: null, why: null, against: null }), { class: "button small", title: "Close (Escape)" });
   const body = h("div", { class: "stack image-body" });
   const element = h("aside", { class: "panel one-image", "aria-labelledby": "image-title" },
