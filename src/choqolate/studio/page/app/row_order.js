@@ -2,8 +2,8 @@ import { margins } from "../engine/metrics.js";
 
 /** Orders of images: [key of the route, text]; the first is the default. */
 export const ORDERS = [
-  ["", "Worst first (lowest margin)"],
-  ["best", "Best first (highest margin)"],
+  ["", "Lowest margin first"],
+  ["best", "Highest margin first"],
   ["high", "Highest score of a concept"],
   ["low", "Lowest score of a concept"],
   ["row", "Row of the table"],

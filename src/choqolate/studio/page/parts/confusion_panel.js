@@ -20,6 +20,7 @@ export function confusionPanel(app) {
   };
   const panel = foldablePanel("Confusions", { content: draw });
   full.addEventListener("toggle", () => full.open && panel.update());
+  panel.element.hidden = !app.rows.label.some((label) => label >= 0);
   return panel;
 }
 

@@ -10,7 +10,7 @@ export function divergingBars(items, { label, left, right, digits = digitsFor(it
     h("ul", { "aria-label": label }, items.map(({ value, name, more }) => {
       const width = (50 * Math.abs(value)) / largest;
       return h("li", {}, h("span", { class: "who" }, name),
-        h("span", { class: "track", "aria-hidden": "true" },
+        h("span", { class: "signed-track", "aria-hidden": "true" },
           h("span", { class: `signed-bar ${value < 0 ? "against" : "for"}`, style: { left: `${value < 0 ? 50 - width : 50}%`, width: `${width}%` } })),
         h("span", { class: "value" }, signed(value, digits)), more);
     })));

@@ -6,7 +6,7 @@ import { conceptChips } from "./suspect_list.js";
 import { tryButton } from "./try_button.js";
 import { rowName, verdictSign } from "./verdict.js";
 
-const MOST_IMAGES = 6;
+const MOST_IMAGES = 5;
 
 /** A question about images of a class on which the model fails, with these images and a removal to try. */
 export function failingSlice(app, entry, { mode, key }) {

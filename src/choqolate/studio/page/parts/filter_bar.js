@@ -8,10 +8,11 @@ const PAUSE = 150;
 
 /** Filters of the images; each that is set is a chip, too: {element, update()}. */
 export function filterBar(app) {
+  const labelled = app.rows.label.some((label) => label >= 0);
   const controls = [
-    choice(app, "truth", "Class", app.network.classes),
+    choice(app, "truth", "Class", labelled ? app.network.classes : []),
     choice(app, "predicted", "Predicted", app.network.classes),
-    choice(app, "right", "Result", [["yes", "right"], ["no", "wrong"]]),
+    choice(app, "right", "Result", labelled ? [["yes", "right"], ["no", "wrong"]] : []),
     choice(app, "group", "Group", app.document.rows.groups),
     splitChoice(app),
     roleChoice(app),

@@ -8,14 +8,12 @@ const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now",
 
 /** The image itself, what the table says of it, and what the model says. */
 export function imageFacts(app, subject) {
-  const facts = [["Class", app.network.classes[subject.truth]], ["Group", subject.group], ["Split", subject.split], ["Path", subject.path]];
-  return h("section", { class: "image-facts" },
-    subject.source
-      ? h("img", { class: "large-image", src: subject.source, alt: `Image ${subject.name}` })
-      : h("p", { class: "large-image missing note" }, "No image at hand."),
+  const facts = [["Class", app.network.classes[subject.truth]], ["Group", subject.group], ["Split", subject.split], ["Path", subject.path]]
+    .filter(([, value]) => value !== undefined && value !== null);
+  return h("section", { class: `image-facts ${subject.source ? "" : "imageless"}` },
+    subject.source && h("img", { class: "large-image", src: subject.source, alt: `Image ${subject.name}` }),
     h("div", { class: "stack tight" },
-      h("dl", { class: "facts" }, facts.filter(([, value]) => value !== undefined && value !== null)
-        .map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
+      facts.length > 0 && h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
       predictions(app, subject)),
     subject.warnings.map((text) => h("p", { class: "message warn" }, text)));
 }
@@ -40,7 +38,7 @@ export function probabilityBars(app, subject) {
   return h("section", {}, h("h3", {}, "Class probabilities"),
     h("ul", { class: "probabilities" }, shown.map((place) => h("li", {},
       h("span", { class: "name who", title: classes[place] }, classes[place], place === subject.truth && h("span", { class: "badge" }, "class")),
-      h("span", { class: "track", "aria-hidden": "true" },
+      h("span", { class: "signed-track", "aria-hidden": "true" },
         h("span", { class: "signed-bar for", style: { width: `${100 * now[place]}%` } }),
         before && h("span", { class: "tick", style: { left: `${100 * before[place]}%` } })),
       h("span", { class: "value" }, percent(now[place]), before && h("small", {}, `was ${percent(before[place])}`))))),

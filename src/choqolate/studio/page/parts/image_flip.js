@@ -1,30 +1,36 @@
 import { button, h, runInSlices, select } from "../app/dom.js";
-import { count, counted, listed } from "../app/format.js";
+import { count, counted } from "../app/format.js";
 import { smallestRemoval } from "../engine/counterfactual.js";
 import { conceptLinks, removalStage } from "./concept_link.js";
+import { outcome } from "./image_subject.js";
 import { digitsFor, signed } from "./number_scale.js";
 
 const TASK = "smallest-removal";
 const MOST = 6;
+const WORK = 3e8; // products of pairs of nodes and classes in a search: some seconds
+
+function mostSets({ C, nNodes }) {
+  return Math.round(Math.min(4e6, Math.max(2e4, WORK / (C * nNodes * nNodes))));
+}
 
 /** The smallest removal that flips an image: found on request, then tried: {section(app, subject), stop()}. */
 export function flipSearch(app, redraw) {
-  const search = { key: "", progress: null, found: null, target: "" };
+  const search = { key: "", at: "", progress: null, found: null, target: "" };
   const stop = () => {
     runInSlices(TASK, nothing(), { onDone: () => {} });
     Object.assign(search, { progress: null, found: null });
   };
   const start = (subject) => {
     const target = search.target ? app.network.classes.indexOf(search.target) : null;
-    Object.assign(search, { progress: 0, found: null });
+    Object.assign(search, { at: editsKey(app), progress: 0, found: null });
     redraw();
-    runInSlices(TASK, smallestRemoval(app.network, app.states.now, subject.z, { target, mode: "rescale", most: MOST }), {
+    runInSlices(TASK, smallestRemoval(app.network, app.states.now, subject.z, { target, mode: "rescale", most: MOST, mostSets: mostSets(app.network) }), {
       onProgress: (done) => {
         search.progress = done;
         redraw();
       },
       onDone: (found) => {
-        Object.assign(search, { progress: null, found, edits: listed(app.states.now.affected, 3) });
+        Object.assign(search, { progress: null, found });
         redraw();
       },
     });
@@ -34,9 +40,13 @@ export function flipSearch(app, redraw) {
       stop();
       Object.assign(search, { key: subject.key, target: "" });
     }
+    if (search.at !== editsKey(app) && !isTried(app, search)) stop();
+    const { predicted } = outcome(app, subject, app.states.now);
+    const targets = app.network.classes.filter((_, place) => place !== predicted);
+    if (search.target && !targets.includes(search.target)) search.target = "";
     return h("section", { class: "stack tight" }, h("h3", {}, "Smallest removal that flips it"),
-      app.network.C > 2 && h("label", { class: "field" }, h("span", { class: "field-label" }, "To"),
-        select([["", "any other class"], ...app.network.classes.map((name) => [name, name])], search.target, (name) => {
+      targets.length > 1 && h("label", { class: "field" }, h("span", { class: "field-label" }, "To"),
+        select([["", "any other class"], ...targets.map((name) => [name, name])], search.target, (name) => {
           stop();
           search.target = name;
           redraw();
@@ -74,6 +84,15 @@ function answer(app, search) {
     h("p", { class: "note" }, method === "exact" ? `No smaller set does it${among}.` : `Found greedily${among}: fewer may do.`,
       ` Lead: ${signed(leadBefore, digits)} before, ${signed(leadAfter, digits)} after.`),
   ];
+}
+
+/** Whether what was found is removed by now. */
+function isTried(app, { found }) {
+  return Boolean(found?.concepts.length) && found.concepts.every((name) => removalStage(app, name));
+}
+
+function editsKey(app) {
+  return JSON.stringify(app.states.now.edits);
 }
 
 function* nothing() {}

@@ -14,7 +14,7 @@ export function imageGrid(app) {
   const told = h("p", { class: "grid-count", "aria-live": "polite" });
   const covered = h("p", { class: "note" });
   const order = orderControl(app);
-  const list = h("div", { class: "tiles", role: "listbox", "aria-multiselectable": true, "aria-label": "Images" });
+  const list = h("div", { class: `tiles ${app.rows.hasImage.some(Boolean) ? "" : "imageless"}`, role: "listbox", "aria-multiselectable": true, "aria-label": "Images" });
   const empty = h("div", { class: "empty-state", hidden: true });
   const more = button("", () => showMore(), { class: "button grid-more" });
   const load = loadButton(app);

@@ -1,5 +1,5 @@
 import { button, field, h, select } from "../app/dom.js";
-import { contrast, forNode, leading } from "../engine/attribution.js";
+import { contrast, forNode } from "../engine/attribution.js";
 import { conceptLink } from "./concept_link.js";
 import { decimal } from "../app/format.js";
 import { comparedClasses, explanation, isEdited, outcome } from "./image_subject.js";
@@ -22,7 +22,7 @@ export function whySection(app, subject) {
       h("span", {}, "rather than"), select(options(first), classes[second], choose("against", "why", first), { id: "against-class", "aria-label": "Other class" })),
     h("div", { class: "row" },
       !oneLayer && toggle("Parts", [["", "By concepts"], ["nodes", "By nodes"]], app.route.parts ?? "", (parts) => app.go({ parts }, { step: false })),
-      field("From", select([["mean", "the mean training image"], ["zero", "scores of zero"]], app.route.baseline ?? "mean",
+      field("From", select([["mean", "mean training image"], ["zero", "scores of zero"]], app.route.baseline ?? "mean",
         (value) => app.go({ baseline: value === "zero" ? value : null }, { step: false }), { id: "baseline" }))),
     waterfall(attribution, { label: `Contributions to the lead of ${classes[first]} over ${classes[second]}`,
       startName: baselineName(app), endName: "this image", levelName: byNodes ? "value" : "score",
@@ -60,7 +60,7 @@ function foldedNode(app, { n, name, found, before, effect, open }) {
   const element = h("details", {}, h("summary", { "data-key": key },
     h("span", { class: "who" }, !app.network.oneLayer && h("span", { class: "node-number" }, n), " ", h("span", { class: "name" }, name)),
     h("span", { class: "value" }, decimal(value, 3), moved && h("small", {}, ` was ${decimal(before[n], 3)}`)),
-    h("span", { class: "value effect" }, signed(effect, 4))), body);
+    !app.network.oneLayer && h("span", { class: "value effect" }, signed(effect, 4))), body);
   element.open = open.has(key);
   if (element.open) fill();
   element.addEventListener("toggle", () => {
@@ -71,7 +71,7 @@ function foldedNode(app, { n, name, found, before, effect, open }) {
 }
 
 function nodeWaterfall(app, found, n, name) {
-  return waterfall(forNode(app.network, found, n), { most: 6, label: `Contributions to ${name}`, startName: baselineName(app), endName: "this image",
+  return waterfall(forNode(app.network, found, n), { most: 6, isLead: false, label: `Contributions to ${name}`, startName: baselineName(app), endName: "this image",
     name: (index, text) => conceptLink(app, text) });
 }
 

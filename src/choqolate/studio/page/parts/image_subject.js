@@ -27,8 +27,13 @@ function droppedSubject({ name, scores, warnings, thumbnail }) {
 
 /** What a state makes of an image: {scores, predicted, nodeValues, probabilities}. */
 export function outcome(app, subject, state) {
-  const found = kept(state, `${subject.key} outcome`, () => app.network.valuesOf(state, subject.z));
+  const found = subject.row === null ? app.network.valuesOf(state, subject.z) : rowOutcome(app.network, state, subject.row);
   return { ...found, probabilities: softmax(found.scores, app.document.probability_temperature) };
+}
+
+function rowOutcome({ C, nNodes }, state, row) {
+  const part = (values, width) => values.slice(row * width, (row + 1) * width);
+  return { scores: part(state.scores, C), nodeValues: part(state.nodeValues, nNodes), predicted: state.predicted[row] };
 }
 
 /** Attributions of an image in a state, from the baseline of the route. */

@@ -15,10 +15,10 @@ export function digitsFor(values) {
   return Math.min(5, Math.max(2, 2 - Math.floor(Math.log10(largest))));
 }
 
-/** Places on a track in percent: {place(value), zero} for a range that holds all values and zero. */
+/** Places on a track in percent, for a range that holds all values: {place(value), zero}. */
 export function trackScale(values) {
-  const low = Math.min(0, ...values);
-  const high = Math.max(0, ...values);
+  const low = Math.min(...values);
+  const high = Math.max(...values);
   const width = high - low || 1;
   const place = (value) => (100 * (value - low)) / width;
   return { place, zero: place(0) };

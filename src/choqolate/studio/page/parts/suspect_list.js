@@ -4,15 +4,15 @@ import { conceptLink } from "./concept_link.js";
 import { tryButton } from "./try_button.js";
 
 /** Removals with their share and their effect, each with a button to try it. */
-export function suspectList(app, entries, { label, grouped, mode, key }) {
+export function suspectList(app, entries, { label, grouped, judged, mode, key }) {
   return h("ul", { class: "suspects", "aria-label": label }, entries.map((entry, place) => h("li", { class: "suspect" },
     h("div", { class: "suspect-name" }, conceptChips(app, entry.concepts), entry.spurious && h("span", { class: "badge warn" }, "spurious")),
     h("dl", { class: "suspect-figures" },
-      figure("share in the model", percent(entry.share)),
+      figure("share", percent(entry.share)),
       figure("accuracy, points", points(entry.accuracy_change), entry.accuracy_change),
       grouped && figure("worst group, points", points(entry.worst_group_change ?? Number.NaN), entry.worst_group_change ?? 0)),
     tryButton(app, entry.concepts, { mode, key: `${key}-${place}` }),
-    entry.text && h("p", { class: "note suspect-text" }, grouped ? `Worst group: ${entry.text}` : entry.text))));
+    judged && h("p", { class: "note suspect-text" }, `Worst group: ${entry.text}`))));
 }
 
 function figure(name, text, change = 0) {

@@ -6,23 +6,25 @@ import { digitsFor, signed, trackScale } from "./number_scale.js";
 /**
  * From a baseline to a number, one bar for each contribution.
  *
- * name(index, text) gives what stands beside a bar; startName and endName are the baseline and the end in words.
+ * name(index, text) gives what stands beside a bar; startName and endName are the baseline and the end in words. A lead
+ * has a sign and a tie at zero; another value has neither.
  */
-export function waterfall(attribution, { most = 8, name, startName, endName, label, levelName = "score" }) {
+export function waterfall(attribution, { most = 8, name, startName, endName, label, levelName = "score", isLead = true }) {
   const steps = waterfallSteps(attribution, most);
-  const edges = steps.flatMap(({ from, to }) => [from, to]);
-  const scale = trackScale([attribution.start, attribution.end, ...edges]);
-  const digits = digitsFor([attribution.start, attribution.end, ...steps.map(({ value }) => value)]);
+  const { start, end } = attribution;
+  const scale = trackScale([...(isLead ? [0] : []), start, end, ...steps.flatMap(({ from, to }) => [from, to])]);
+  const digits = digitsFor([...(isLead ? [start, end] : []), ...steps.map(({ value }) => value)]);
   const total = (text, value) => h("li", { class: "waterfall-total" }, h("span", { class: "who" }, text),
-    track(scale, 0, value, "total"), h("span", { class: "value" }, signed(value, digits)));
-  return h("ol", { class: "waterfall", "aria-label": label },
-    total(startName, attribution.start),
+    isLead ? track(scale, 0, value, "total") : track(scale, value, value, "at"),
+    h("span", { class: "value" }, isLead ? signed(value, digits) : decimal(value, digits)));
+  return h("ol", { class: `waterfall ${isLead ? "of-lead" : ""}`, "aria-label": label },
+    total(startName, start),
     steps.map((step) => h("li", {},
       h("span", { class: "who" }, step.index === null ? h("span", { class: "note" }, step.name) : name(step.index, step.name),
         step.level !== null && h("span", { class: "level", title: `${levelName} ${decimal(step.level, 2)}` }, decimal(step.level, 2))),
       track(scale, step.from, step.to, step.value < 0 ? "against" : "for"),
       h("span", { class: "value" }, signed(step.value, digits)))),
-    total(endName, attribution.end));
+    total(endName, end));
 }
 
 function waterfallSteps(attribution, most) {
@@ -40,6 +42,6 @@ function waterfallSteps(attribution, most) {
 
 function track(scale, from, to, kind) {
   const [left, right] = [scale.place(Math.min(from, to)), scale.place(Math.max(from, to))];
-  return h("span", { class: "track", "aria-hidden": "true", style: { "--zero": `${scale.zero}%` } },
-    h("span", { class: `signed-bar ${kind}`, style: { left: `${left}%`, width: `${Math.max(right - left, 0.4)}%` } }));
+  return h("span", { class: "signed-track", "aria-hidden": "true", style: { "--zero": `${scale.zero}%` } },
+    h("span", { class: `signed-bar ${kind}`, style: kind === "at" ? { left: `${left}%` } : { left: `${left}%`, width: `${Math.max(right - left, 0.4)}%` } }));
 }

@@ -1,25 +1,27 @@
-import { h, replace } from "../app/dom.js";
+import { button, h, replace } from "../app/dom.js";
 import { count, counted, decimal } from "../app/format.js";
 import { failingSlice } from "../parts/failing_slices.js";
 import { suspectList } from "../parts/suspect_list.js";
 import { tryButton } from "../parts/try_button.js";
 
+const MOST_QUESTIONS = 6;
+
 /** The view Suspects: removals that help the worst group, and questions about images on which the model fails. */
 export function createSuspectsView(app) {
   const helpful = h("section", { class: "panel" });
-  const failing = h("section", { class: "stack" });
+  const failing = failingPart(app);
   const idle = h("details", { class: "panel fold" }, h("summary", {}), h("div", { class: "fold-body" }));
-  const element = h("div", { class: "stack suspects-view" }, helpful, failing, idle);
+  const element = h("div", { class: "stack suspects-view" }, helpful, failing.element, idle);
   const update = () => {
     const { suspects } = app.document;
-    failing.hidden = !suspects;
+    failing.element.hidden = !suspects;
     idle.hidden = !suspects?.idle.length;
     if (!suspects) {
       replace(helpful, h("h2", {}, "Suspects"), h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
       return;
     }
     replace(helpful, helpfulContent(app, suspects));
-    replace(failing, failingContent(app, suspects));
+    failing.update();
     replace(idle.firstChild, h("h2", {}, `Relied on, hardly needed: ${count(suspects.idle.length)}`));
     replace(idle.lastChild, idleContent(app, suspects));
   };
@@ -33,8 +35,8 @@ function helpfulContent(app, suspects) {
     h("div", { class: "panel-head" }, h("h2", {}, "Removals that help the worst group"),
       some && all.length > 0 && tryButton(app, all, { mode: suspects.mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
     h("p", { class: "lead-text" }, verdict(suspects)),
-    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, mode: suspects.mode, key: "helpful" }),
-    h("p", { class: "note" }, measured(suspects)),
+    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, judged: true, mode: suspects.mode, key: "helpful" }),
+    (suspects.needed || suspects.unclear) && h("p", { class: "note" }, measured(suspects)),
   ];
 }
 
@@ -53,8 +55,12 @@ function verdict({ unclear, needed, worst_group: worst, helpful }) {
   return `${tried} These removals lift the worst group by at least ${least}. You decide whether a concept should count.`;
 }
 
-function measured({ rows, chosen, worst_group: worst, tried, helpful }) {
-  const parts = [`Measured on ${chosen}${chosen.includes(count(rows)) ? "" : ` (${counted(rows, "image")})`}, on the model as opened.`];
+function measuredOn({ chosen }) {
+  return `Measured on ${chosen}, with the model as opened.`;
+}
+
+function measured({ worst_group: worst, tried, helpful, ...suspects }) {
+  const parts = [measuredOn(suspects)];
   if (helpful.length && worst) {
     parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`, h("span", { class: "name" }, worst[0]),
       `”; p-values are too low because the best of ${count(tried)} removals are shown.`);
@@ -62,21 +68,35 @@ function measured({ rows, chosen, worst_group: worst, tried, helpful }) {
   return parts;
 }
 
-function failingContent(app, suspects) {
+/** Questions about images on which the model fails; the first ones until the reader wants all. */
+function failingPart(app) {
+  const element = h("section", { class: "stack" });
+  let most = MOST_QUESTIONS;
+  const update = () => replace(element, failingContent(app, app.document.suspects, most, () => {
+    most = Infinity;
+    update();
+  }));
+  return { element, update };
+}
+
+function failingContent(app, suspects, most, showAll) {
   const { failing } = suspects;
   return [
     h("div", {}, h("h2", {}, "Where does the model fail?"),
       h("p", { class: "lead-text" }, "This uses labels only: images of a class that have, or lack, a concept as images of other classes do, "
         + "compared with the other images of the class. A concept may be relevant or a shortcut; only a person can tell."),
-      h("p", { class: "note" }, suspects.verdict || (failing.length ? null : "No concept separates the mistakes of a class beyond chance."))),
-    failing.map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` })),
+      h("p", { class: "note" }, suspects.verdict || (failing.length ? "" : "No concept separates the mistakes of a class beyond chance."),
+        ` ${measuredOn(suspects)}`)),
+    failing.length > 0 && h("div", { class: "questions" },
+      failing.slice(0, most).map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` }))),
+    failing.length > most && h("p", {}, button(`Show all ${count(failing.length)} questions`, showAll)),
   ];
 }
 
 function idleContent(app, suspects) {
   return [
     h("p", {}, "The model relies on these, but without each alone accuracy falls by less than half a point. Often another concept stands in "
-      + "for it; that is no reason to remove it."),
+      + `for it; that is no reason to remove it. ${measuredOn(suspects)}`),
     suspectList(app, suspects.idle, { label: "Concepts that are relied on and hardly needed", grouped: Boolean(suspects.needed), mode: suspects.mode, key: "idle" }),
   ];
 }
