@@ -10,6 +10,8 @@ import pytest
 
 import choqolate as cq
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.calibration import model_state
+from choqolate.estimators.edits_file import apply_document, edits_document
 from choqolate.network.edits import Recalibrate, Remove
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -64,6 +66,19 @@ def test_nodes_that_another_model_does_not_have_are_refused(tmp_path, birds, mod
     ):
         other.apply_edits(tmp_path / "edits.json")
     assert other.edits_ == ()
+
+
+def test_edits_that_name_the_state_of_the_model_go_on_from_there(birds, model):
+    X, _, _ = birds
+    opened = model.remove_concepts("sea").recalibrate(X)
+    later = opened.restore("sea").remove_concepts("forest").recalibrate(X)
+    document = edits_document(later) | {"edits": edits_document(later)["edits"][2:]}
+    document["model"]["state"] = model_state(opened.network_)
+    np.testing.assert_array_equal(apply_document(opened, document).class_scores(X), later.class_scores(X))
+    assert apply_document(opened, document).edits_ == later.edits_
+    document["model"]["state"] = model_state(model.network_)
+    with pytest.raises(ChoqolateError, match="another state of this one"):
+        apply_document(opened, document)
 
 
 def test_a_recalibration_of_another_state_is_computed_again(tmp_path, birds, model):

@@ -38,35 +38,54 @@ def guarded(studio_place):
         yield server
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "127.1.2.3", "[::1]", "[::1]:80", "[0:0::1]:80"]
-    + ["hub.example.org", "HUB.example.org:443"],
-)
+EXPECTED_HOSTS = [
+    "localhost",
+    "LOCALHOST:1",
+    "127.0.0.1",
+    "127.0.0.1:65535",
+    "127.1.2.3",
+    "[::1]",
+    "[::1]:80",
+    "[0:0::1]:80",
+    "hub.example.org",
+    "HUB.example.org:443",
+]
+OTHER_HOSTS = [
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "evil-localhost",
+    "localhost.",
+    "ada@localhost",
+    "localhost@evil.example",
+    "localhost:80:80",
+    "localhost:port",
+    "localhost:",
+    "localhost/x",
+    "::1",
+    "[::1",
+    "[::1].evil.example",
+    "[::2]",
+    "0.0.0.0",
+    "192.168.1.1",
+    "2130706433",
+    "0x7f.1",
+    "localhost,evil",
+    "http://localhost",
+    "hub.example.org.evil.example",
+    "sub.hub.example.org",
+    "locälhost",
+]
+
+
+@pytest.mark.parametrize("host", EXPECTED_HOSTS)
 def test_hosts_that_are_expected(server, host):
     assert server.get("/api/bundle", Host=host).status == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        "evil.example",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        "evil-localhost",
-        "localhost.",
-        "local host",
-    ]
-    + ["ada@localhost", "localhost@evil.example", "localhost:80:80", "localhost:port", "localhost:", "localhost/x"]
-    + ["::1", "[::1", "[::1].evil.example", "[::2]", "0.0.0.0", "192.168.1.1", "2130706433", "0x7f.1", "localhost,evil"]
-    + ["http://localhost", "hub.example.org.evil.example", "sub.hub.example.org", "x" * 300, "locälhost"],
-)
+@pytest.mark.parametrize("host", [*OTHER_HOSTS, "", "local host", "x" * 300])
 def test_other_hosts_are_refused(server, host):
-    try:
-        answer = server.get("/", Host=host)
-    except ValueError:  # the client itself does not send it
-        return
+    answer = server.get("/", Host=host)
     assert answer.status == 400
     assert b"<!doctype" not in answer.body
 

@@ -73,7 +73,7 @@ def test_edits_of_this_model_are_answered(api, operation, studio_place):
 
     def sharpened(body):
         document = body.get("document", body)
-        document["model"]["identity"] = model.network_.identity
+        document["model"] = {"identity": model.network_.identity}
         for entry in document["edits"]:
             if entry.get("concepts"):
                 entry["concepts"] = known(entry["concepts"])

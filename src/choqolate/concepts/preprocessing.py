@@ -176,14 +176,14 @@ def decode(
         content: of the file.
         reduced_to: pixels that each side has at least, where fewer are faster to decode (JPEG); by default, all.
         max_pixels: images with more are refused before they are decoded.
-        formats: by Pillow's names; by default all that can be read safely.
+        formats: by Pillow's names, if it knows them; by default all that can be read safely.
 
     Raises:
         Unreadable: with the reason.
     """
     with ignored_warnings():  # oddities in metadata; what matters is raised
         try:
-            image = Image.open(io.BytesIO(content), formats=_formats() if formats is None else formats)
+            image = Image.open(io.BytesIO(content), formats=_formats(formats))
             if image.width * image.height > max_pixels:
                 raise Unreadable(
                     f"{image.width:,} x {image.height:,} pixels are more than the {max_pixels:,} that are taken"
@@ -202,11 +202,11 @@ def decode(
             raise Unreadable(f"{error or type(error).__name__}") from None
 
 
-@lru_cache(maxsize=1)
-def _formats() -> tuple[str, ...]:
-    """All that Pillow reads but PostScript, which it hands to another program to be executed."""
+@lru_cache(maxsize=4)
+def _formats(chosen: tuple[str, ...] | None) -> tuple[str, ...]:
+    """All that Pillow reads, or some of it, but PostScript, which it hands to another program to be executed."""
     Image.init()
-    return tuple(name for name in Image.ID if name != "EPS")
+    return tuple(name for name in Image.ID if name != "EPS" and (chosen is None or name in chosen))
 
 
 def _upright(image: Image.Image) -> Image.Image:

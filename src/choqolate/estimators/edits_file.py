@@ -20,6 +20,7 @@ from choqolate._util.files import check_output, write_bytes
 from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.calibration import model_state
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.network.edits import Edit, Recalibrate, Remove, Reweight, edit_from_dict, edits_in_force
@@ -84,8 +85,9 @@ def apply_edits(
 
     Concepts are found by name. Nodes are found by the attributions that they had in the model of the file; one that
     has no counterpart is an error. A recalibration belongs to the state of the model that it was computed for: on
-    another one it is computed again, on ``recalibrate``. Edits go on top of those that the classifier has; restorations
-    in the file concern only edits in the file.
+    another one it is computed again, on ``recalibrate``. Edits go on top of those that the classifier has. Restorations
+    in the file concern only edits in the file, unless it says that it was made on the very state of this classifier, as
+    files of the studio do.
 
     Args:
         classifier: fitted.
@@ -125,10 +127,10 @@ def apply_document(
     check_is_fitted(classifier)
     _check_document(document, source)
     network = classifier.network_
-    same_state = document["model"].get("identity") == network.identity and not network.is_edited
+    same_state = _is_made_on(document["model"], network)
     edits = [_fitting(entry, number, source, network) for number, entry in enumerate(document["edits"], start=1)]
     edited = classifier
-    for number, edit in edits if not network.is_edited else _in_force(edits):
+    for number, edit in edits if same_state or not network.is_edited else _in_force(edits):
         try:
             edited = _apply(edited, edit, same_state, recalibrate)
         except ChoqolateError as error:
@@ -136,6 +138,13 @@ def apply_document(
     if recalibrate is not None and not any(isinstance(edit, Recalibrate) for _, edit in edits):
         edited = edited.recalibrate(recalibrate)
     return edited
+
+
+def _is_made_on(made_on: dict[str, Any], network: FittedNetwork) -> bool:
+    """Whether edits were made on a network in the state that it is in; files that do not say start from training."""
+    if made_on.get("identity") != network.identity:
+        return False
+    return made_on["state"] == model_state(network) if "state" in made_on else not network.is_edited
 
 
 def _fitting(entry: Any, number: int, source: str, network: FittedNetwork) -> tuple[int, Edit]:

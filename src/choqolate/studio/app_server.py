@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from choqolate import __version__
+from choqolate._util.files import check_parent
 from choqolate.concepts.new_images import check_can_score, find_images
 from choqolate.errors import ChoqolateError
 from choqolate.report.image_cards import shown_path
@@ -174,16 +175,21 @@ def create_app(
     """
     rules = AccessRules.of(allow_hosts, token, root_path, frame_ancestors)
     files = read_page(page)
-    why_not_score = _why_not_score(model, backbone)
-    offers = {"save": True, "score": not why_not_score, "why_not_score": why_not_score or None}
+    target = Path(f"{names[0]}-edited" if save_to is None else save_to)
+    why_not_score = _why_not(check_can_score, model, backbone)
+    offers = {
+        "save": not _why_not(check_parent, target),
+        "score": not why_not_score,
+        "why_not_score": why_not_score or None,
+    }
     bundle = build_bundle(
         model, table, rows=rows, images=images, names=names, title=title, server=offers, verbose=verbose
     )
     service = StudioService(
         bundle=bundle,
         blob=bundle.to_bytes(),
-        workshop=Workshop.of(bundle),
-        save_to=Path(f"{names[0]}-edited" if save_to is None else save_to),
+        workshop=Workshop(bundle),
+        save_to=target,
         dropped=None if why_not_score else DroppedImages(model, backbone),
         light=WorkerThreads(2, waiting=2000),
         heavy=WorkerThreads(2, waiting=100),
@@ -207,9 +213,10 @@ def create_app(
     return app
 
 
-def _why_not_score(model: ChoqolateClassifier, backbone: Any) -> str:
+def _why_not(check: Callable[..., None], *args: Any) -> str:
+    """What a check has against something; nothing if it is fine."""
     try:
-        check_can_score(model, backbone)
+        check(*args)
     except ChoqolateError as error:
         return str(error)
     return ""

@@ -28,14 +28,18 @@ class BodyLimit:
             await self.app(scope, receive, send)
             return
         most, received = self.exceptions.get(scope["path"], self.most_bytes), 0
-        said = dict(scope["headers"]).get(b"content-length", b"0")
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+
+        def check(size: int) -> None:
+            if size > most:
+                raise HTTPException(413, f"Expected at most {most / 1e6:.3g} MB, but got more.")
 
         async def receive_some() -> Message:
             nonlocal received
+            check(int(announced) if announced.isdigit() else 0)
             message = await receive()
             received += len(message.get("body", b""))
-            if max(received, int(said) if said.isdigit() else 0) > most:
-                raise HTTPException(413, f"Expected at most {most / 1e6:.3g} MB, but got more.")
+            check(received)
             return message
 
         await self.app(scope, receive_some, send)

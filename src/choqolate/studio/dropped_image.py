@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 MOST_PIXELS = 64_000_000
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")  # those of browsers and cameras
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")  # those of browsers and cameras
 
 
 class DroppedImages:
@@ -55,7 +55,7 @@ class DroppedImages:
         table = ConceptScores(raw, self.model.concepts_)
         why = doubt(self.model, table)
         return {
-            "z": self.model.scale(table)[0].tolist(),
+            "scores": self.model.scale(table)[0].tolist(),
             "warnings": [f"{why[:1].upper()}{why[1:]}."] if why else [],
             "thumbnail": base64.b64encode(encode_small(image, SIDES[0])).decode(),
         }

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from choqolate._util.files import write_new_folder
+from choqolate._util.files import check_parent, write_new_folder
 from choqolate.analysis.evaluation import evaluate
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.calibration import model_state
 from choqolate.estimators.edits_file import apply_document
 from choqolate.estimators.table_training import training_rows
 from choqolate.report.model_page import write_report
@@ -30,26 +31,16 @@ class AnotherModelError(ChoqolateError):
 
 @dataclass(frozen=True, eq=False)
 class Workshop:
-    """Where edits are made: the model before those that the page can take back, and the rows to judge them on.
+    """Where the edits of the page are made: on the model as it was opened, judged on the rows of its table.
 
     Attributes:
-        base: the model that the edits of the page are applied to.
         bundle: what the page was given.
     """
 
-    base: ChoqolateClassifier
     bundle: Bundle
 
-    @classmethod
-    def of(cls, bundle: Bundle) -> Workshop:
-        """The workshop of a bundle: the page starts with those of the model's edits that the bundle lists."""
-        model = bundle.rows.model
-        edits = model.network_.edits
-        kept = edits[: len(edits) - len(bundle.document["model"].get("edits", ()))]
-        return cls(model.with_network(replace(model.network_, edits=kept)), bundle)
-
     def edited(self, document: Mapping[str, Any], *, recalibrate: bool = True) -> ChoqolateClassifier:
-        """Apply a document of edits, as :func:`~choqolate.estimators.edits_file.edits_document` has it.
+        """Apply a document of edits, as :func:`~choqolate.estimators.edits_file.apply_document` takes it.
 
         Args:
             document: of this model; it may be without edits.
@@ -58,15 +49,17 @@ class Workshop:
         Raises:
             ChoqolateError: if the edits are of another model or do not fit this one.
         """
-        if document["model"].get("identity") != self.base.network_.identity:
+        opened, made_on = self.bundle.rows.model, document["model"]
+        state = model_state(opened.network_)
+        if made_on["identity"] != opened.network_.identity or made_on.get("state", state) != state:
             raise AnotherModelError(
                 "Expected edits of the model that is open here, but these were made to another one. Reload the page."
             )
         if not document["edits"]:
-            return self.base
+            return opened
         again = recalibrate and any(entry["edit"] == "recalibrate" for entry in document["edits"])
-        rows = training_rows(self.base, self.bundle.rows.table) if again else None
-        return apply_document(self.base, document, recalibrate=rows, source="the history")
+        rows = training_rows(opened, self.bundle.rows.table) if again else None
+        return apply_document(opened, document, recalibrate=rows, source="the history")
 
     def measure(self, model: ChoqolateClassifier, role: int) -> dict[str, Any] | None:
         """How good a model is on all labeled rows of a role; ``None`` if there are none.
@@ -144,8 +137,16 @@ def save_edited(model: ChoqolateClassifier, target: Path) -> Path:
 
     Returns:
         The folder.
+
+    Raises:
+        ChoqolateError: if it cannot be written.
     """
-    return write_new_folder(target, model.save)
+    check_parent(target)
+    try:
+        return write_new_folder(target, model.save)
+    except OSError as error:
+        said = error.strerror or error
+        raise ChoqolateError(f"Expected to save the model, but it cannot be written: {said}.") from error
 
 
 def zip_edited(model: ChoqolateClassifier, name: str) -> bytes:

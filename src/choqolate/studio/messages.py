@@ -89,11 +89,12 @@ EditEntry = Annotated[
 
 
 class EditedNetwork(BaseModel):
-    """Which model the edits were made to."""
+    """Which model the edits were made to, and in which state it was; without one, as it was trained."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
     identity: Name
+    state: Name = ""
 
 
 class EditsDocument(BaseModel):
@@ -172,7 +173,7 @@ class SavedModel(BaseModel):
 class ScoredImage(BaseModel):
     """An image as the model sees it: scaled scores of its concepts, why to doubt them, and a small JPEG in base64."""
 
-    z: list[Unit]
+    scores: list[Unit]
     warnings: list[str]
     thumbnail: str
 

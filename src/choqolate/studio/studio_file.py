@@ -90,6 +90,15 @@ def export_studio(
     Raises:
         ChoqolateError: if the path does not end in ``.html``, the table lacks concepts of the model, or the model alone
             is too large for a file.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from choqolate import ConceptScores, fit_scores
+    >>> scores = np.random.default_rng(0).random((40, 3))
+    >>> table = ConceptScores(scores, ["sea", "oak", "crest"], labels=["duck", "owl"] * 20)
+    >>> written = export_studio(fit_scores(table, epochs=5), table, Path(tempfile.mkdtemp()) / "audit.html")
+    >>> written.rows, written.chosen, written.size < 15_000_000
+    (40, 'All 40 rows of the table.', True)
     """
     target = Path(path)
     check_page(target)

@@ -41,7 +41,11 @@ function actionOf(key, app, views, bar) {
   if (key === "/") {
     return () => {
       app.go({ view: "concept" });
-      requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("concept-search")?.focus()));
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        const search = document.getElementById("concept-search");
+        search?.focus();
+        search?.select();
+      }));
     };
   }
   return null;

@@ -31,7 +31,8 @@ export class RowTable {
   #add(arrays, paths) {
     for (const column of COLUMNS) {
       const field = FIELD_OF[column] ?? column;
-      this[field] = joined(this[field], arrays.get(`rows.${column}`).data);
+      const { data } = arrays.get(`rows.${column}`);
+      this[field] = joined(this[field], column === "z" ? asScores(data) : data);
     }
     this.n = this.label.length;
     this.paths = this.paths.concat(paths);
@@ -44,6 +45,11 @@ export class RowTable {
     for (const stratum of this.stratum) if (stratum >= 0) loaded[stratum] += 1;
     return Float64Array.from(this.stratum, (s) => (s >= 0 ? this.strata[s].total / loaded[s] : 1));
   }
+}
+
+/** Scores of many concepts are stored in 16 bits. */
+function asScores(data) {
+  return data instanceof Uint16Array ? Float32Array.from(data, (step) => step / 65535) : data;
 }
 
 function joined(first, second) {

@@ -44,7 +44,7 @@ export function classFlow(app) {
       const share = key && label.dataset.key[0] !== key[0] ? shareBetween(shown, key, label.dataset.key) : null;
       label.classList.toggle("on", label.dataset.key === key || (share !== null && Math.abs(share) >= 0.005));
       label.setAttribute("aria-pressed", String(label.dataset.key === pinned));
-      label.querySelector(".value").textContent = share === null ? "" : percent(share, 0);
+      label.querySelector(".amount").textContent = share === null ? "" : percent(share, 0);
     }
   };
   const keyAt = (event) => event.target.closest?.("[data-key]")?.dataset.key ?? event.target.dataset?.from ?? null;
@@ -103,7 +103,7 @@ function drawRibbon(path, ribbon, shown) {
 
 function newLabel(key) {
   return h("button", { type: "button", class: "flow-label", "data-key": key, "aria-pressed": "false" },
-    h("span", { class: "number" }), h("span", { class: "name" }), h("span", { class: "value" }), h("span", { class: "post" }));
+    h("span", { class: "number" }), h("span", { class: "name" }), h("span", { class: "amount" }), h("span", { class: "post" }));
 }
 
 function drawLabel(label, item, [number, text]) {

@@ -10,8 +10,8 @@ import { siblingList } from "./sibling_list.js";
 /** All about the open concept. */
 export function conceptDetail(app, view, ranking) {
   const title = h("h2", { class: "name", id: "concept-title", tabindex: "-1" });
-  const badges = h("span", { class: "badges" });
-  const shares = h("p", { class: "shares" });
+  const badges = h("span", { class: "mark-badges" });
+  const shares = h("p", { class: "model-shares" });
   const effect = h("div", { class: "effect-alone" });
   const edit = conceptEdit(app, view);
   const places = conceptPlaces(app, view);
@@ -21,11 +21,11 @@ export function conceptDetail(app, view, ranking) {
   const element = h("div", { class: "stack" },
     h("section", { class: "panel", "aria-labelledby": "concept-title" },
       h("div", { class: "panel-head concept-head" }, h("div", { class: "row" }, title, badges), shares),
-      h("div", { class: "columns" }, edit.element, effect)),
+      h("div", { class: "columns concept-top" }, edit.element, effect)),
     h("section", { class: "panel", "aria-label": "Where it acts" }, h("h2", {}, "Where it acts"), places.element),
     h("section", { class: "panel", "aria-label": "Its images" }, h("h2", {}, "Its images"), rows, strip.element),
     h("section", { class: "panel", "aria-label": "Siblings" }, h("h2", {}, "Siblings"),
-      h("p", { class: "note" }, "Concepts whose scores rise and fall with it: the correlation on the rows that are not covered."),
+      h("p", { class: "note" }, "Concepts whose scores rise with its own or, below zero, fall: correlations on the rows that are not covered."),
       siblings.element));
   let shown = null;
 
@@ -40,7 +40,7 @@ export function conceptDetail(app, view, ranking) {
       Math.abs(now.conceptShares[concept] - original.conceptShares[concept]) >= 5e-5
         && h("span", { class: "note" }, ` originally ${percent(original.conceptShares[concept])}`));
     edit.update(marks[concept]);
-    replace(effect, h("h3", {}, "If it alone is removed"), effectOf(app, concept, marks[concept], ranking.of(view.mode)));
+    replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking));
     places.update(concept);
     rows.textContent = "By its score, among all rows that may be seen. Scores are scaled: 0 is the lowest in training, 1 the highest.";
     strip.update(concept);
@@ -49,21 +49,22 @@ export function conceptDetail(app, view, ranking) {
   return { element, update };
 }
 
-function effectOf(app, concept, mark, { impact, progress }) {
+function effectOf(concept, mark, view, ranking) {
   if (mark.removed) return h("p", { class: "note" }, "It is removed already.");
-  if (!impact) return h("p", { class: "note" }, `Removing each concept on its own… ${Math.round(100 * progress)}%`);
-  if (!Number.isFinite(impact.flips[concept]) || Number.isNaN(impact.accuracy[concept])) {
-    return h("p", { class: "note" }, "It cannot be removed alone: a node would have nothing left, or there are no labels.");
-  }
-  return [
-    h("dl", { class: "effects" },
-      figure("Accuracy", impact.accuracyChange[concept], impact.accuracyNow, rankOf(impact.accuracyChange, concept)),
-      impact.worstGroup && figure("Worst group", impact.worstGroupChange[concept], impact.worstGroupNow, rankOf(impact.worstGroupChange, concept)),
-      h("div", {}, h("dt", {}, "Images that flip"), h("dd", {}, counted(impact.flips[concept], "image")))),
-  ];
+  const effect = ranking.one(concept, view.mode);
+  const { impact, progress } = ranking.each(view.mode);
+  if (!effect) return h("p", { class: "note" }, "Computing…");
+  if (effect.refusal) return h("p", { class: "note" }, effect.refusal);
+  const rank = (changes) => (progress === 1 && changes ? rankOf(changes, concept) : "");
+  return h("dl", { class: "effect-list" },
+    figure("Accuracy", effect.accuracyNow, effect.accuracyChange, rank(impact?.accuracyChange)),
+    Number.isFinite(effect.worstGroupNow)
+      && figure("Worst group", effect.worstGroupNow, effect.worstGroupChange, rank(impact?.worstGroupChange)),
+    h("div", {}, h("dt", {}, "Predictions that flip"), h("dd", {}, counted(effect.flips, "image"))));
 }
 
-function figure(label, change, now, rank) {
+function figure(label, now, change, rank) {
+  if (Number.isNaN(now)) return null;
   return h("div", {}, h("dt", {}, label),
     h("dd", {}, `${percent(now)} → ${percent(now + change)} `, changeMark(change), " ", h("small", { class: "note" }, rank)));
 }

@@ -17,7 +17,7 @@ export function conceptEdit(app, view) {
   const here = button("", () => app.remove([name()], { nodes: nodes(), mode: view.mode }));
   const back = button("Restore", () => app.restore([name()]));
   const told = h("p", { class: "note" });
-  const modes = h("div", { class: "modes", role: "radiogroup", "aria-label": "How it is removed" }, MODES.map(([key, label, text]) =>
+  const modes = h("div", { class: "removal-modes", role: "radiogroup", "aria-label": "How it is removed" }, MODES.map(([key, label, text]) =>
     h("label", { title: text }, h("input", { type: "radio", name: "removal-mode", value: key, checked: view.mode === key, onchange: () => {
       view.mode = key;
       app.onChange();

@@ -20,7 +20,7 @@ export function conceptList(app, view, ranking) {
   const open = (concept) => app.go({ view: "concept", concept: app.network.concepts[concept] });
   const update = () => {
     const sort = orders(app).some(([key]) => key === app.route.order) ? app.route.order : "share";
-    const { impact, progress } = needsImpact(sort) ? ranking.of(view.mode) : { impact: null, progress: 1 };
+    const { impact, progress } = needsImpact(sort) ? ranking.each(view.mode) : { impact: null, progress: 1 };
     const values = conceptValues(app, sort, impact);
     const marks = conceptMarks(app);
     const found = matching(app, search.value, orderedConcepts(app, sort, values));
@@ -28,7 +28,7 @@ export function conceptList(app, view, ranking) {
     if (!shown.includes(active)) active = shown[0] ?? null;
     replace(order, field("Order", select(orders(app), sort, (key) => app.go({ order: key === "share" ? null : key }, { step: false }),
       { id: "concept-order" })));
-    replace(told, listText(found.length, shown.length, sort, impact, progress));
+    replace(told, listText(found.length, shown.length, sort, progress));
     place(list, shown.map((concept) => {
       if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));
       const row = rows.get(concept);
@@ -83,11 +83,11 @@ function matching(app, text, places) {
   return places.filter((concept) => words.every((word) => app.network.concepts[concept].toLowerCase().includes(word)));
 }
 
-function listText(found, shown, sort, impact, progress) {
+function listText(found, shown, sort, progress) {
   if (!found) return "No concept has this name.";
   const parts = [];
   if (found > shown) parts.push(`The first ${count(shown)} of ${count(found)}: search for the others.`);
-  if (needsImpact(sort) && !impact) parts.push(`Removing each concept on its own… ${Math.round(100 * progress)}%`);
+  if (progress < 1) parts.push(`Removing each concept on its own… ${Math.round(100 * progress)}%`);
   else if (sort === "flips") parts.push("Images whose prediction changes if the concept alone is removed from the model as it is now.");
   else if (needsImpact(sort)) parts.push("Points gained or lost if the concept alone is removed from the model as it is now.");
   return parts.join(" ");
@@ -96,11 +96,11 @@ function listText(found, shown, sort, impact, progress) {
 function newRow(app, concept, open, choose) {
   const name = app.network.concepts[concept];
   const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`, onchange: (event) => choose(event.target.checked) });
-  const bar = h("span", { class: "bar" });
-  const value = h("span", { class: "value" });
-  const badges = h("span", { class: "badges" });
+  const bar = h("span", { class: "level" });
+  const value = h("span", { class: "amount" });
+  const badges = h("span", { class: "mark-badges" });
   const button = h("button", { type: "button", tabindex: "-1", onclick: () => open(concept) },
-    h("span", { class: "name" }, name), badges, value, h("span", { class: "bar-track", "aria-hidden": "true" }, bar));
+    h("span", { class: "name" }, name), badges, value, h("span", { class: "level-track", "aria-hidden": "true" }, bar));
   const element = h("li", {}, box, button);
   const setTabbable = (on) => {
     for (const part of [box, button]) part.tabIndex = on ? 0 : -1;
@@ -111,7 +111,7 @@ function newRow(app, concept, open, choose) {
 function showRow(row, { text, size, sign }, mark, { current, chosen, active }) {
   row.value.textContent = text;
   row.bar.style.width = `${(100 * size).toFixed(1)}%`;
-  row.bar.className = sign < 0 ? "bar negative" : "bar";
+  row.bar.className = sign < 0 ? "level negative" : "level";
   row.box.checked = chosen;
   row.setTabbable(active);
   row.element.className = [current && "current", mark.removed && "gone"].filter(Boolean).join(" ");

@@ -3,6 +3,7 @@ import { count, percent } from "../app/format.js";
 import { isGone } from "./concept_marks.js";
 
 const MOST = 8;
+const LEAST = 5e-4;
 
 /** Where a concept acts: its share of each node, with a choice of nodes, and of each class. */
 export function conceptPlaces(app, view) {
@@ -50,7 +51,8 @@ function nodeChoice(app, view, concept, node) {
 
 function shareTable(title, found, { key, open, toggle, name, choice, gone }) {
   const most = Math.max(...found.map(({ now, before }) => Math.max(Math.abs(now), Math.abs(before))), 1e-9);
-  const shown = open ? found : found.slice(0, MOST);
+  const leading = found.slice(0, MOST).filter(({ now, before }, rank) => rank < 3 || Math.max(Math.abs(now), Math.abs(before)) >= LEAST);
+  const shown = open ? found : leading;
   return h("div", {}, h("table", { class: "wide share-table" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, title), h("th", { "aria-hidden": "true" }),
       h("th", { scope: "col" }, "Original"), h("th", { scope: "col" }, "Now"))),
@@ -58,7 +60,7 @@ function shareTable(title, found, { key, open, toggle, name, choice, gone }) {
       h("th", { scope: "row" }, h("label", {}, choice?.(place), " ", name(place))),
       h("td", { class: "bar-cell", "aria-hidden": "true" }, shareBar(now, before, most)),
       h("td", {}, percent(before)), h("td", { class: "now" }, gone?.(place) ? "removed" : percent(now)))))),
-  found.length > MOST && button(open ? `Show the ${MOST} largest only` : `Show all ${count(found.length)}`, () => toggle(key),
+  found.length > leading.length && button(open ? "Show the largest only" : `Show all ${count(found.length)}`, () => toggle(key),
     { class: "button small", "data-key": `more-${key}`, "aria-expanded": open }));
 }
 

@@ -1,60 +1,102 @@
 import { runInSlices } from "../app/dom.js";
 import { impactOfEach } from "../engine/impact.js";
+import { flips, measureAll } from "../engine/metrics.js";
+import { EditError } from "../engine/network.js";
 
 const MOST_KEPT = 12;
-const PAUSE = 250;
+const PAUSE = 400;
+const SHORT_PAUSE = 60;
 
 /**
- * The effect of removing each concept alone from the model as it is now, computed while the page stays alive.
+ * The effects of removing each concept alone from the model as it is now, computed while the page stays alive.
  *
- * of(mode) returns {impact, progress}: impact is null until it is known, and onKnown is called then. Beside what the
- * engine tells it holds accuracyChange and worstGroupChange.
+ * each(mode) returns {impact, progress}: what the engine tells of all concepts, with accuracyChange and
+ * worstGroupChange; while it is computed, progress is below one and impact that of an earlier state, or null.
+ * one(concept, mode) returns the effect of one concept, which is known sooner, or null.
  */
 export function impactRanking(app, onKnown) {
-  const kept = new Map();
+  const all = new Map();
+  const single = new Map();
   let current = null;
   let progress = 0;
-  let timer = 0;
+  let latest = { mode: null, impact: null };
+  let timers = {};
 
-  const start = (key, mode) => {
-    current = key;
-    progress = 0;
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      if (current !== key) return;
-      runInSlices("impact", impactOfEach(app.network, app.states.now, app.numberRows, { mode }), {
-        onProgress: (done) => {
-          if (current !== key) return;
-          const shown = Math.floor(20 * progress);
-          progress = done;
-          if (Math.floor(20 * done) !== shown) onKnown();
-        },
-        onDone: (impact) => {
-          kept.set(key, withChanges(impact));
-          if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
-          if (current === key) current = null;
-          onKnown();
-        },
-      });
-    }, PAUSE);
-  };
-  const of = (mode) => {
+  const each = (mode) => {
     const key = rankingKey(app, mode);
-    if (kept.has(key)) return { impact: kept.get(key), progress: 1 };
-    if (current !== key) start(key, mode);
-    return { impact: null, progress };
+    if (all.has(key)) {
+      latest = { mode, impact: all.get(key) };
+      return { impact: latest.impact, progress: 1 };
+    }
+    if (current !== key) {
+      [current, progress] = [key, 0];
+      clearTimeout(timers.each);
+      timers.each = setTimeout(() => current === key && start(key, mode), PAUSE);
+    }
+    return { impact: latest.mode === mode ? latest.impact : null, progress };
   };
-  return { of };
+  const start = (key, mode) => runInSlices("impact", impactOfEach(app.network, app.states.now, app.numberRows, { mode }), {
+    onProgress: (done) => {
+      if (current !== key) return;
+      const shown = Math.floor(20 * progress);
+      progress = done;
+      if (Math.floor(20 * done) !== shown) onKnown();
+    },
+    onDone: (impact) => {
+      keep(all, key, withChanges(impact));
+      if (current === key) current = null;
+      onKnown();
+    },
+  });
+  const one = (concept, mode) => {
+    const key = rankingKey(app, mode);
+    if (all.has(key)) return ofConcept(all.get(key), concept);
+    const place = `${concept}/${key}`;
+    if (single.has(place)) return single.get(place);
+    clearTimeout(timers.one);
+    timers.one = setTimeout(() => {
+      keep(single, place, removalEffect(app, concept, mode));
+      onKnown();
+    }, SHORT_PAUSE);
+    return null;
+  };
+  return { each, one };
 }
 
-/** The same with changes against now; where the removal is not possible, and without groups, they are NaN. */
+function keep(map, key, value) {
+  map.set(key, value);
+  if (map.size > MOST_KEPT) map.delete(map.keys().next().value);
+}
+
+function rankingKey(app, mode) {
+  const edits = app.states.now.edits.map(({ note, ...edit }) => edit);
+  return JSON.stringify([mode, app.numberRows.length, app.route.rows ?? "", app.rows.n, edits]);
+}
+
+/** The same with changes against now: NaN where the removal is not possible, and without groups. */
 function withChanges(impact) {
   const against = (values, now) => (values ?? impact.accuracy.map(() => Number.NaN)).map((value) => value - now);
   return { ...impact, accuracyChange: against(impact.accuracy, impact.accuracyNow),
     worstGroupChange: against(impact.worstGroup, impact.worstGroupNow) };
 }
 
-function rankingKey(app, mode) {
-  const edits = app.states.now.edits.map(({ note, ...edit }) => edit);
-  return JSON.stringify([mode, app.numberRows.length, app.route.rows ?? "", app.rows.n, edits]);
+function ofConcept(impact, concept) {
+  return { accuracyNow: impact.accuracyNow, accuracyChange: impact.accuracyChange[concept], worstGroupNow: impact.worstGroupNow,
+    worstGroupChange: impact.worstGroupChange[concept], flips: impact.flips[concept], refusal: null };
+}
+
+/** The effect of removing one concept, or the sentence that says why it cannot be removed. */
+function removalEffect(app, concept, mode) {
+  const { network, rows, numberRows, states: { now } } = app;
+  const edit = { edit: "remove", concepts: [network.concepts[concept]], nodes: null, mode };
+  try {
+    const after = network.state([...now.edits, edit]);
+    const [before, then] = [now, after].map((state) => measureAll(network, rows, state, numberRows));
+    return { accuracyNow: before.all.accuracy, accuracyChange: then.all.accuracy - before.all.accuracy,
+      worstGroupNow: before.worstGroup?.accuracy, worstGroupChange: then.worstGroup?.accuracy - before.worstGroup?.accuracy,
+      flips: flips(now.predicted, after.predicted, numberRows).length, refusal: null };
+  } catch (error) {
+    if (!(error instanceof EditError)) throw error;
+    return { refusal: error.message };
+  }
 }

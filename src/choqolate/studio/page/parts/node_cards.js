@@ -60,7 +60,7 @@ function nodeCard(app, node, kind) {
   const where = app.network.oneLayer ? `class ${app.network.classes[node]}` : `node ${node}`;
   const name = h("span", { class: "name" });
   const classes = h("p", { class: "note" });
-  const left = h("p", { class: "left" });
+  const left = h("p", { class: "node-left" });
   const body = kind ? nodeFormula(app, node, where) : wordCloud(app, node, where);
   const heading = app.network.oneLayer ? name : [h("span", { class: "node-number" }, `Node ${node}`), " ", name];
   const element = h("article", { class: "node-card", "data-node": node }, h("h3", {}, heading), classes, body.element, left);
@@ -87,6 +87,6 @@ function remainder(state, node) {
   if (retained > 0.9995) return null;
   const small = state.smallRemainders.some((one) => one.node === node) || retained < 0.05;
   return h("span", { class: small ? "warn-text" : "note" },
-    h("span", { class: "track", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * Math.min(1, retained)).toFixed(1)}%` } })),
+    h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * Math.min(1, retained)).toFixed(1)}%` } })),
     `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight left${small ? ": hardly the node that was trained" : ""}`);
 }

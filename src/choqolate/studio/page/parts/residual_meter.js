@@ -58,7 +58,7 @@ function meter(app, view, concept, found) {
   const told = found ? residualText(found.r2) : "computing…";
   return h("li", { class: name === app.route.concept ? "current" : null },
     h("button", { type: "button", class: "button link name", "data-key": `residual-${concept}`, onclick: () => app.go({ concept: name }) }, name),
-    h("span", { class: "meter", role: "meter", "aria-label": `Left of ${name}`, "aria-valuemin": 0, "aria-valuemax": 100,
+    h("span", { class: "residual-meter", role: "meter", "aria-label": `Left of ${name}`, "aria-valuemin": 0, "aria-valuemax": 100,
       "aria-valuenow": found ? Math.round(100 * clamped(found.r2)) : 0, "aria-valuetext": told },
     h("span", { class: found?.r2 >= 0.5 ? "much" : null, style: { width: percent(clamped(found?.r2 ?? 0)) } })),
     h("span", { class: "told" }, told),
@@ -74,5 +74,5 @@ function clamped(r2) {
 function residualText(r2) {
   if (!Number.isFinite(r2)) return "its score does not vary on these rows";
   if (r2 < 0.05) return "the concepts left hardly tell it";
-  return `the concepts left still tell ${percent(r2, 0)} of it`;
+  return `the concepts left still tell ${r2 >= 0.995 ? "nearly all" : percent(r2, 0)} of it`;
 }

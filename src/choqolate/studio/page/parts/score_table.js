@@ -39,16 +39,16 @@ function tableHead(start) {
   return h("thead", {}, h("tr", {},
     column(h("span", { class: "visually-hidden" }, "Rows"), { class: "of" }),
     column(original), column(committed), column(now), column(change, { title: "Points from the original to now" }),
-    h("th", { class: "bar", "aria-hidden": "true" },
+    h("th", { class: "drawn", "aria-hidden": "true" },
       h("span", { class: "axis" }, h("span", {}, percent(start, 0)), h("span", {}, "100%"))),
-    column(range, { class: "range", title: "Wilson interval of the accuracy now" }), column(images)));
+    column(range, { class: "range", title: "Wilson interval of the accuracy now" }), column(images, { class: "images" })));
 }
 
 function tablePart(app, part, start, isOpen, toggle) {
   const hidden = part.rows.length - MOST;
   return h("tbody", {},
     part.title && h("tr", { class: "part" }, h("th", { scope: "rowgroup", colspan: "8" }, part.title,
-      part.many && h("small", { class: "note" }, " worst first"))),
+      part.many && h("small", {}, ", worst first"))),
     part.shown.map((row) => tableRow(app, row, start)),
     hidden > 0 && h("tr", { class: "more" }, h("td", { colspan: "8" },
       button(isOpen ? `Show the ${MOST} worst only` : `Show all ${count(part.rows.length)}`, () => toggle(part.key),
@@ -63,10 +63,10 @@ function tableRow(app, row, start) {
     h("td", {}, percent(committed.accuracy)),
     h("td", { class: "now" }, percent(now.accuracy)),
     h("td", {}, changeMark(now.accuracy - original.accuracy)),
-    h("td", { class: "bar", "aria-hidden": "true" },
+    h("td", { class: "drawn", "aria-hidden": "true" },
       intervalBar({ low: now.low, high: now.high, now: now.accuracy, original: original.accuracy }, start)),
     h("td", { class: "range" }, interval(now.low, now.high)),
-    h("td", {}, count(Math.round(now.n))));
+    h("td", { class: "images" }, count(now.n)));
 }
 
 function rowName(app, row) {
@@ -90,9 +90,9 @@ export function changeMark(change) {
 const fewText = `Fewer than ${FEW} images: a single one moves the accuracy by more than 3 points.`;
 
 function legend(rows) {
-  return h("p", { class: "note legend" },
-    h("span", { class: "key-now", "aria-hidden": "true" }), " now ",
-    h("span", { class: "key-before", "aria-hidden": "true" }), " original ",
-    h("span", { class: "key-range", "aria-hidden": "true" }), " 95% interval of now (Wilson). ",
-    rows.some((row) => row.now.n < FEW) && [h("span", { class: "badge" }, "few images"), ` ${fewText}`]);
+  return h("p", { class: "note score-legend" },
+    h("span", { class: "keys-of-bars", "aria-hidden": "true" },
+      h("span", { class: "key-now" }), "now", h("span", { class: "key-before" }), "original",
+      h("span", { class: "key-range" }), "95% interval of now (Wilson)"),
+    rows.some((row) => row.now.n < FEW) && h("span", {}, h("span", { class: "badge" }, "few images"), ` ${fewText}`));
 }

@@ -37,7 +37,7 @@ function siblingItem(app, { index, name, correlation }, mark, chosen, choose) {
     h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Choose ${name}`, checked: chosen && !mark.removed,
       disabled: mark.removed, onchange: (event) => choose(index, event.target.checked) }),
     h("button", { type: "button", class: "button link name", "data-key": `open-${index}`, onclick: () => app.go({ concept: name }) }, name),
-    h("span", { class: "bar-track", "aria-hidden": "true" },
-      h("span", { class: correlation < 0 ? "bar negative" : "bar", style: { width: `${(100 * Math.abs(correlation)).toFixed(1)}%` } })),
-    h("span", { class: "value" }, decimal(correlation, 2)));
+    h("span", { class: "level-track", "aria-hidden": "true" },
+      h("span", { class: correlation < 0 ? "level negative" : "level", style: { width: `${(100 * Math.abs(correlation)).toFixed(1)}%` } })),
+    h("span", { class: "amount" }, decimal(correlation, 2)));
 }

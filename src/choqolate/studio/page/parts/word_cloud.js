@@ -7,7 +7,7 @@ import { place } from "./in_place.js";
 export function wordCloud(app, node, where) {
   const buttons = new Map();
   const others = h("li", { class: "others" });
-  const element = h("ul", { class: "cloud", "aria-label": `Concepts of ${where}` });
+  const element = h("ul", { class: "word-cloud", "aria-label": `Concepts of ${where}` });
   const update = () => {
     const { words, others: rest } = cloudWords(app.network, app.states.original, app.states.now, node);
     const items = words.map((word) => {
@@ -16,8 +16,9 @@ export function wordCloud(app, node, where) {
       showWord(item.firstChild, word, where);
       return item;
     });
-    others.textContent = rest.count ? `+ ${rest.count} more, ${percent(rest.share, 0)}` : "";
-    place(element, rest.count ? [...items, others] : items);
+    const worthTelling = rest.share >= 0.005;
+    others.textContent = worthTelling ? `+ ${rest.count} more, ${percent(rest.share, 0)}` : "";
+    place(element, worthTelling ? [...items, others] : items);
   };
   return { element, update };
 }

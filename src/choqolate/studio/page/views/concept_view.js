@@ -34,5 +34,14 @@ export function createConceptView(app) {
 function nothingOpen(app) {
   const missing = app.route.concept ? `This model has no concept “${app.route.concept}”. ` : "";
   return h("section", { class: "panel empty" }, h("h2", {}, "No concept is open"),
-    h("p", { class: "note" }, `${missing}Open one from the list to see where it acts and to remove or reweight it.`));
+    h("p", { class: "note" }, `${missing}Open one from the list to see where it acts and to remove or reweight it.`),
+    known(app, "Marked as spurious", app.document.spurious),
+    known(app, "Suspects", app.document.suspects?.to_remove));
+}
+
+function known(app, title, names = []) {
+  const here = (names ?? []).filter((name) => app.network.concepts.includes(name));
+  if (!here.length) return null;
+  return h("div", { class: "known" }, h("h3", {}, title), h("ul", { class: "chips" }, here.map((name) => h("li", {},
+    h("button", { type: "button", class: "chip name", onclick: () => app.go({ concept: name }) }, name)))));
 }

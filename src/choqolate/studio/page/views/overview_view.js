@@ -49,9 +49,15 @@ function shownRows(app) {
 
 function rowChoices(app) {
   const choices = [["", "Audit rows"]];
-  if (app.trainRows.length) choices.push(["train", "Other rows"]);
+  if (app.trainRows.length) choices.push(["train", areTraining(app) ? "Training rows" : "Other rows"]);
   if (app.coveredRows.length) choices.push(["covered", "Final check"]);
   return choices;
+}
+
+/** Whether the rows that are neither judged nor covered are training rows. */
+function areTraining(app) {
+  const train = app.document.rows.splits.indexOf("train");
+  return train >= 0 && app.trainRows.every((row) => app.rows.split[row] === train);
 }
 
 /** Which rows the numbers are of, and whether they stand for more than are loaded. */
@@ -59,7 +65,10 @@ function rowsText(app, shown) {
   const { audit, total } = app.document.rows;
   const sampled = app.rows.n < total ? ` Rows are weighted to stand for all ${count(total)} of the table.` : "";
   if (shown === "covered") return app.finalChecked ? `On ${app.document.rows.covered}.${sampled}` : "";
-  if (shown === "train") return `On ${counted(app.trainRows.length, "row")} that are neither judged nor covered, such as training rows.${sampled}`;
+  if (shown === "train") {
+    const what = areTraining(app) ? "that the model was trained on" : "that are neither judged nor covered";
+    return `On ${counted(app.trainRows.length, "row")} ${what}.${sampled}`;
+  }
   return `On ${audit}. Edits are judged on these.${sampled}`;
 }
 
