@@ -12,7 +12,8 @@ export function oneImagePanel(app, rowsInOrder) {
   const place = h("span", { class: "note" });
   const [previous, next] = [["←", "Previous image", -1], ["→", "Next image", 1]].map(([sign, text, step]) =>
     button(sign, () => go(step), { class: "button small", "aria-label": text, title: text }));
-  const close = button("Close", () => app.go({ image: null, why: null, against: null }), { class: "button small", title: "Close (Escape)" });
+  const close = button("Close", () => app.go({ image: null, why: null, against: null }),
+    { class: "button small", title: "Close (Escape)" });
   const facts = h("div", { class: "stack image-body" });
   const reasons = h("div", { class: "stack image-body" });
   const element = h("aside", { class: "panel one-image", "aria-labelledby": "image-title" },
@@ -33,7 +34,8 @@ export function oneImagePanel(app, rowsInOrder) {
   const drawReasons = () => {
     const subject = openSubject(app);
     if (!subject || subject.missing) return;
-    replace(reasons, whySection(app, subject), changeSection(app, subject), search.section(subject), nodeSection(app, subject, open, drawReasons));
+    replace(reasons, whySection(app, subject), changeSection(app, subject), search.section(subject),
+      nodeSection(app, subject, open, drawReasons));
     reasons.setAttribute("aria-busy", "false");
   };
   const search = flipSearch(app, drawReasons);
