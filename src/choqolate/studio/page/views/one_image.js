@@ -65,7 +65,7 @@ export function oneImagePanel(app, rowsInOrder) {
     const { rows, at } = position();
     place.textContent = at < 0 ? "" : `${at + 1} of ${counted(rows.length, "image")}`;
     previous.disabled = at <= 0;
-    next.disabled = at < 0 || at === rows.length - 1;
+    next.disabled = at >= rows.length - 1; // one that left the grid is followed by the first
     if (drawn !== app.route.image) element.scrollTop = 0;
     drawn = app.route.image;
     draw();
