@@ -49,11 +49,23 @@ export class Moments {
    * targets) predicts on rows that it has not seen: R2 over five folds (a row's place modulo five), at least 0.
    */
   residual(targets, used) {
+    const steps = this.residualSteps(targets, used);
+    let step = steps.next();
+    while (!step.done) step = steps.next();
+    return step.value;
+  }
+
+  /** The same in small steps, so that the page can go on in between; yields the share that is done. */
+  *residualSteps(targets, used) {
     const inputs = used.filter((j) => !targets.includes(j) && !this.#isConstant(j));
     const errors = new Float64Array(targets.length);
+    if (!this.#grams) yield* this.#gramSteps();
     for (let fold = 0; fold < FOLDS && inputs.length; fold++) {
-      const fit = this.#fit(fold, inputs);
-      targets.forEach((target, k) => (errors[k] += fit(target)));
+      const fit = yield* this.#fitSteps(fold, inputs);
+      for (let k = 0; k < targets.length; k++) {
+        errors[k] += fit(targets[k]);
+        yield (fold + 1) / FOLDS;
+      }
     }
     return targets.map((index, k) => {
       const known = inputs.length > 0 && this.n >= 2 * FOLDS && !this.#isConstant(index);
@@ -66,34 +78,38 @@ export class Moments {
   }
 
   /** Squared error on the rows of a fold of regressions on the other rows, as a function of the target. */
-  #fit(fold, inputs) {
-    const [all, held] = [this.#gram(FOLDS), this.#gram(fold)];
+  *#fitSteps(fold, inputs) {
+    const [all, held] = [this.#grams[FOLDS], this.#grams[fold]];
     const n = all.n - held.n;
     const mean = (j) => (all.sums[j] - held.sums[j]) / n;
     const about = (j, l) => all.at(j, l) - held.at(j, l) - n * mean(j) * mean(l); // about the means of the training rows
     const U = inputs.length;
     const matrix = new Float64Array(U * U);
-    for (let k = 0; k < U; k++) for (let m = 0; m <= k; m++) matrix[k * U + m] = about(inputs[k], inputs[m]);
+    for (let k = 0; k < U; k++) {
+      for (let m = 0; m <= k; m++) matrix[k * U + m] = about(inputs[k], inputs[m]);
+      yield fold / FOLDS;
+    }
     const penalty = RIDGE * inputs.reduce((sum, _, k) => sum + matrix[k * U + k], 0) / U;
     for (let k = 0; k < U; k++) matrix[k * U + k] += penalty;
-    factorize(matrix, U);
+    for (const _ of factorSteps(matrix, U)) yield fold / FOLDS;
     return (target) => {
       const slopes = solve(matrix, U, Float64Array.from(inputs, (j) => about(j, target)));
       return squaredError(held, [target, ...inputs], [1, ...slopes.map((slope) => -slope)], mean);
     };
   }
 
-  /** Sums and products of the centered scores over the rows of a fold; over all rows for the fold after the last. */
-  #gram(fold) {
-    this.#grams ??= this.#makeGrams();
-    return this.#grams[fold];
-  }
-
-  #makeGrams() {
+  /** Compute sums and products of the centered scores over the rows of each fold and, after these, over all rows. */
+  *#gramSteps() {
     const grams = Array.from({ length: FOLDS + 1 }, () => new Gram(this.M));
-    for (let i = 0; i < this.n; i++) grams[i % FOLDS].add(this.centered.subarray(i * this.M, (i + 1) * this.M));
-    for (const part of grams.slice(0, FOLDS)) grams[FOLDS].addAll(part);
-    return grams;
+    for (let i = 0; i < this.n; i++) {
+      grams[i % FOLDS].add(this.centered.subarray(i * this.M, (i + 1) * this.M));
+      yield 0;
+    }
+    for (const part of grams.slice(0, FOLDS)) {
+      grams[FOLDS].addAll(part);
+      yield 0;
+    }
+    this.#grams = grams;
   }
 }
 
@@ -136,9 +152,10 @@ function squaredError(gram, columns, weights, mean) {
   return error;
 }
 
-/** Cholesky factor of a symmetric matrix, in place of its lower triangle. */
-function factorize(matrix, size) {
+/** Cholesky factor of a symmetric matrix, in place of its lower triangle, row by row. */
+function* factorSteps(matrix, size) {
   for (let k = 0; k < size; k++) {
+    yield k;
     for (let m = 0; m <= k; m++) {
       let sum = matrix[k * size + m];
       for (let c = 0; c < m; c++) sum -= matrix[k * size + c] * matrix[m * size + c];

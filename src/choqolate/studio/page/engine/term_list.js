@@ -4,25 +4,27 @@ import { PairList } from "./capacity.js";
 
 /** The heaviest terms of a node after its edits: at most so many, how many there are in all, and what those listed hold. */
 export function heaviestTerms(network, state, node, most = 10) {
-  const terms = allTerms(state.weights, node);
-  const sizes = terms.map((term) => Math.abs(term.weight));
-  const enough = sizes.slice().sort((x, y) => y - x)[most - 1] ?? 0;
-  const listed = terms
-    .filter((_, place) => sizes[place] >= enough)
-    .sort((x, y) => Math.abs(y.weight) - Math.abs(x.weight) || x.first - y.first || x.second - y.second)
-    .slice(0, most);
-  return { terms: listed, total: terms.length, held: listed.reduce((sum, { weight }) => sum + weight, 0) };
+  const divisor = state.weights.divisor(node);
+  const found = []; // the heaviest so far, in order; of equals the first
+  let total = 0;
+  visitTerms(state.weights, node, (first, second, kind, weight) => {
+    total += 1;
+    const size = Math.abs(weight);
+    if (found.length === most && size <= found[most - 1].size) return;
+    const place = found.findIndex((term) => term.size < size);
+    found.splice(place < 0 ? found.length : place, 0, { first, second, kind, weight, size });
+    if (found.length > most) found.pop();
+  });
+  const terms = found.map(({ first, second, kind, weight }) => ({ first, second, kind, weight: weight / divisor }));
+  return { terms, total, held: terms.reduce((sum, { weight }) => sum + weight, 0) };
 }
 
-function allTerms(weights, n) {
+/** Call visit(first, second, kind, weight) for each term that has a weight; weights are not divided by their sum. */
+function visitTerms(weights, n, visit) {
   const { capacity, factor } = weights;
   const at = n * capacity.nInputs;
-  const divisor = weights.divisor(n);
   const pairs = new PairList(capacity.nInputs);
-  const terms = [];
-  const add = (first, second, kind, weight) => {
-    if (weight !== 0) terms.push({ first, second, kind, weight: weight / divisor });
-  };
+  const add = (first, second, kind, weight) => weight !== 0 && visit(first, second, kind, weight);
   for (let j = 0; j < capacity.nInputs; j++) {
     add(j, j, "single", weights.single(n, j));
     const count = factor[at + j] === 0 ? 0 : capacity.pairs(n, j, pairs);
@@ -34,5 +36,4 @@ function allTerms(weights, n) {
       add(j, l, "max", both * pairs.high[k]);
     }
   }
-  return terms;
 }

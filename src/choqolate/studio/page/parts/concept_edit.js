@@ -3,9 +3,9 @@ import { draftFactor } from "../app/draft.js";
 import { weightSlider } from "./weight_slider.js";
 
 const MODES = [
-  ["rescale", "Rescale", "Its terms are dropped and the rest of each node is scaled up."],
+  ["rescale", "Rescale", "Its terms are dropped and the rest is scaled up."],
   ["canonical", "Canonical", "As rescale, but the concepts that it was paired with first get their own part of the pair back."],
-  ["impute", "Impute", "It stays in the node with its mean score, the same for every image."],
+  ["impute", "Impute", "It stays, with its mean score for every image."],
 ];
 
 /** The edits of one concept: remove everywhere or in chosen nodes, restore, and its weight. */

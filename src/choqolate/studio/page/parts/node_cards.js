@@ -14,7 +14,7 @@ export function nodeCards(app) {
   const grid = h("div", { class: "node-grid" });
   const choice = h("div", { class: "row", role: "group", "aria-label": "How nodes are shown" });
   const told = h("p", { class: "note" });
-  const more = h("div");
+  const more = h("div", { class: "more-nodes" });
   let all = false;
 
   const update = () => {
@@ -22,8 +22,8 @@ export function nodeCards(app) {
     replace(choice, KINDS.map(([key, label]) => button(label, () => app.go({ nodes: key }, { step: false }),
       { class: "button small", "data-key": `nodes-${key}`, "aria-pressed": kind === key })));
     told.textContent = kind
-      ? "A node is a weighted sum of concepts, and of the smaller (min) or larger (max) of two."
-      : "The larger a word, the greater its share of the node. Removed words are crossed out, ↑ marks words that grew.";
+      ? "Weighted sums of concepts, and of the smaller (min) or larger (max) of two."
+      : `The larger a word, the greater its share of the ${network.oneLayer ? "class" : "node"}. Removed words are crossed out, ↑ marks words that grew.`;
     const chosen = all ? range(network.nNodes) : heaviest(app, MOST);
     const names = network.nodeNames(app.states.now);
     place(grid, chosen.map((node) => {

@@ -4,7 +4,7 @@ import { heaviestTerms } from "../engine/term_list.js";
 import { conceptOf } from "./cloud_words.js";
 
 const MOST = 8;
-const LEAST = 5e-4;
+const LEAST = 5e-3;
 
 /** A node as a formula: its heaviest terms, and how many smaller ones there are. Names open their concepts. */
 export function nodeFormula(app, node, where) {
@@ -33,7 +33,7 @@ function showFormula(element, app, node, { terms, total }) {
   replace(element,
     listed.map((term, index) => h("span", { class: "term" }, sign(term.weight, index), decimal(Math.abs(term.weight), 2), " ",
       expression(app, term, node, index), " ")),
-    total > listed.length && h("span", { class: "note" },
+    rest >= LEAST && h("span", { class: "note" },
       `+ ${counted(total - listed.length, "smaller term")}, ${percent(rest, 0)} of the weight`));
 }
 
@@ -45,6 +45,7 @@ function sign(weight, index) {
 function expression(app, { first, second, kind }, node, index) {
   const name = (input, place) => h("button", { type: "button", class: "button link name", "data-key": `term-${node}-${index}-${place}`,
     onclick: () => app.go({ view: "concept", concept: app.network.concepts[conceptOf(app.network, input)] }) }, app.network.inputs[input]);
-  if (kind === "single") return name(first, 0);
-  return [`${kind}(`, name(first, 0), ", ", name(second, 1), ")"];
+  const value = (input, place) => (app.states.now.frozen[node * app.network.I + input] ? ["mean(", name(input, place), ")"] : name(input, place));
+  if (kind === "single") return value(first, 0);
+  return [`${kind}(`, value(first, 0), ", ", value(second, 1), ")"];
 }

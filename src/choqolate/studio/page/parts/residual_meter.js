@@ -1,4 +1,4 @@
-import { button, h, replace } from "../app/dom.js";
+import { button, h, replace, runInSlices } from "../app/dom.js";
 import { counted, listed, percent } from "../app/format.js";
 import { removedConcepts } from "./concept_marks.js";
 import { scoreMoments, siblingsInUse, usedConcepts } from "./score_moments.js";
@@ -26,17 +26,18 @@ export function residualMeters(app, view) {
     replace(list, removed.slice(0, MOST).map((concept) => meter(app, view, concept, known.get(concept))));
     told.textContent = removed.length > MOST ? `${counted(removed.length - MOST, "more removed concept")}: open one to see it first.` : "";
   };
-  const compute = (removed) => {
-    const found = scoreMoments(app).residual(removed, usedConcepts(app));
-    for (const { index, r2 } of found) known.set(index, { r2, siblings: siblingsInUse(app, index, OFFERED, CLOSE) });
-    show();
-  };
+  const compute = (removed) => runInSlices("residual", scoreMoments(app).residualSteps(removed, usedConcepts(app)), {
+    onDone: (found) => {
+      if (key !== keyOf(app, removed)) return;
+      for (const { index, r2 } of found) known.set(index, { r2, siblings: siblingsInUse(app, index, OFFERED, CLOSE) });
+      show();
+    },
+  });
   const update = () => {
     const removed = removedConcepts(app);
     element.hidden = removed.length === 0;
-    const next = `${app.rows.n}/${removed}`;
-    if (next !== key) {
-      key = next;
+    if (keyOf(app, removed) !== key) {
+      key = keyOf(app, removed);
       known.clear();
       clearTimeout(timer);
       if (removed.length) timer = setTimeout(() => compute(removed), PAUSE);
@@ -44,6 +45,10 @@ export function residualMeters(app, view) {
     show();
   };
   return { element, update };
+}
+
+function keyOf(app, removed) {
+  return `${app.rows.n}/${removed}`;
 }
 
 /** Removed concepts: the open one first, then those that the others still tell best. */

@@ -1,15 +1,22 @@
 import { Moments } from "../engine/moments.js";
 import { removedConcepts } from "./concept_marks.js";
 
-let kept = { network: null, n: 0, moments: null };
+let kept = { network: null, n: 0, moments: null, siblings: new Map() };
 
 /** Means and correlations of the concepts on training and audit rows; computed once for the rows that are loaded. */
 export function scoreMoments(app) {
   if (kept.network !== app.network || kept.n !== app.rows.n) {
     const rows = app.allRows.filter((row) => app.rows.role[row] !== 2);
-    kept = { network: app.network, n: app.rows.n, moments: new Moments(app.network, app.rows, rows) };
+    kept = { network: app.network, n: app.rows.n, moments: new Moments(app.network, app.rows, rows), siblings: new Map() };
   }
   return kept.moments;
+}
+
+/** Concepts that rise and fall with a concept, the closest first. */
+export function siblingsOf(app, concept, most) {
+  const moments = scoreMoments(app);
+  if (!kept.siblings.has(concept)) kept.siblings.set(concept, moments.siblings(concept, app.network.M));
+  return kept.siblings.get(concept).slice(0, most);
 }
 
 /** Concepts that some node still uses. */
@@ -18,10 +25,9 @@ export function usedConcepts(app) {
   return app.network.concepts.map((_, concept) => concept).filter((concept) => !removed.has(concept));
 }
 
-/** Concepts in use that rise and fall with a concept, the closest first. */
+/** The closest siblings of a concept among those in use. */
 export function siblingsInUse(app, concept, most, least) {
   const used = new Set(usedConcepts(app));
-  return scoreMoments(app).siblings(concept, app.network.M)
-    .filter((one) => used.has(one.index) && Math.abs(one.correlation) >= least)
-    .slice(0, most);
+  const close = (one) => used.has(one.index) && Math.abs(one.correlation) >= least;
+  return siblingsOf(app, concept, app.network.M).filter(close).slice(0, most);
 }

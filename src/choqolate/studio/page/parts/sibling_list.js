@@ -1,6 +1,6 @@
 import { button, h, replace } from "../app/dom.js";
 import { decimal, listed } from "../app/format.js";
-import { scoreMoments } from "./score_moments.js";
+import { siblingsOf } from "./score_moments.js";
 
 const MOST = 8;
 const CLOSE = 0.6;
@@ -10,7 +10,7 @@ export function siblingList(app, view) {
   const element = h("div", { class: "siblings" });
   let choice = { concept: -1, chosen: new Set() };
   const update = (concept, marks) => {
-    const siblings = scoreMoments(app).siblings(concept, MOST);
+    const siblings = siblingsOf(app, concept, MOST);
     if (choice.concept !== concept) {
       const close = siblings.filter((one) => one.correlation >= CLOSE && !marks[one.index].removed);
       choice = { concept, chosen: new Set(close.map((one) => one.index)) };

@@ -30,9 +30,11 @@ function numbersPanel(app) {
     h("div", { class: "panel-head" }, h("h2", {}, "Accuracy"), choice), told, content);
   const update = () => {
     const shown = shownRows(app);
+    choice.hidden = rowChoices(app).length < 2;
     replace(choice, rowChoices(app).map(([key, label]) => button(label, () => app.go({ rows: key }, { step: false }),
       { class: "button small", "data-key": `rows-${key}`, "aria-pressed": shown === key })));
     told.textContent = rowsText(app, shown);
+    told.hidden = !told.textContent;
     if (shown === "covered" && !app.finalChecked) {
       replace(content, coveredCard(app));
       return;
@@ -63,7 +65,7 @@ function areTraining(app) {
 /** Which rows the numbers are of, and whether they stand for more than are loaded. */
 function rowsText(app, shown) {
   const { audit, total } = app.document.rows;
-  const sampled = app.rows.n < total ? ` Rows are weighted to stand for all ${count(total)} of the table.` : "";
+  const sampled = app.rows.n < total ? ` Those that are loaded are weighted to stand for all ${count(total)} rows of the table.` : "";
   if (shown === "covered") return app.finalChecked ? `On ${app.document.rows.covered}.${sampled}` : "";
   if (shown === "train") {
     const what = areTraining(app) ? "that the model was trained on" : "that are neither judged nor covered";
