@@ -1,7 +1,9 @@
 import { counted, decimal } from "./format.js";
 
 /** Keys of a route that choose rows. */
-export const FILTERS = ["role", "split", "truth", "predicted", "right", "group", "flipped", "above", "below", "path", "picked"];
+export const FILTERS = [
+  "role", "split", "truth", "predicted", "right", "group", "flipped", "above", "below", "path", "picked",
+];
 
 const ROLES = { train: 0, audit: 1, covered: 2 };
 

@@ -8,13 +8,13 @@ import { isEdited } from "./image_subject.js";
 const MOST_IN_SIGHT = 6; // classes of a matrix beside the grid
 const MOST_PAIRS = 10;
 
-/** Which class is taken for which, now and against the model as opened; a cell chooses its images: {element, update()}. */
+/** Which class is taken for which, now and against the model as opened; a cell chooses its images. */
 export function confusionPanel(app) {
   const full = h("details", { class: "full-matrix" }, h("summary", {}, "Full matrix"), h("div", {}));
   const many = app.network.C > MOST_IN_SIGHT;
   const draw = (body) => {
     const found = confusions(app);
-    if (!found.labelled) return replace(body, h("p", { class: "note" }, "No image chosen by the other filters has a label."));
+    if (!found.labelled) return replace(body, h("p", { class: "note" }, "No image here has a label."));
     if (!many) return replace(body, matrix(app, found), note(app, found));
     replace(body, pairList(app, found), full, note(app, found));
     if (full.open) replace(full.lastChild, matrix(app, found));
@@ -34,21 +34,32 @@ function confusions(app) {
 }
 
 function note(app, { labelled }) {
-  return h("p", { class: "note" }, `${counted(labelled, "image")}.`, isEdited(app) && " Small numbers: change against the model as opened.");
+  const more = isEdited(app) && " Small numbers: change against the model as opened.";
+  return h("p", { class: "note" }, `${counted(labelled, "image")}.`, more);
 }
 
 function matrix(app, { now, before }) {
   const { classes, C } = app.network;
   const largest = Math.max(1, ...now);
-  const upright = C <= 3;
-  return h("div", { class: "scroll matrix", tabindex: "0", role: "region", "aria-label": "Confusion matrix" }, h("table", {},
-    h("caption", { class: "visually-hidden" }, "Images by true class (rows) and predicted class (columns)"),
-    h("thead", {},
-      h("tr", {}, h("td", {}), h("th", { scope: "colgroup", colspan: C, class: "matrix-axis" }, "predicted")),
-      h("tr", {}, h("th", { scope: "col", class: "matrix-axis" }, "class"),
-        classes.map((name) => h("th", { scope: "col" }, h("span", { class: `name ${upright ? "" : "sideways"}`, title: name }, name))))),
-    h("tbody", {}, classes.map((name, truth) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: "name matrix-row", title: name }, name)),
-      classes.map((_, predicted) => cell(app, truth, predicted, now[truth * C + predicted], before[truth * C + predicted], largest)))))));
+  const row = (name, truth) => h("tr", {},
+    h("th", { scope: "row" }, h("span", { class: "name matrix-row", title: name }, name)),
+    classes.map((_, predicted) => {
+      const place = truth * C + predicted;
+      return cell(app, truth, predicted, now[place], before[place], largest);
+    }));
+  return h("div", { class: "scroll matrix", tabindex: "0", role: "region", "aria-label": "Confusion matrix" },
+    h("table", {},
+      h("caption", { class: "visually-hidden" }, "Images by true class (rows) and predicted class (columns)"),
+      matrixHead(classes), h("tbody", {}, classes.map(row))));
+}
+
+function matrixHead(classes) {
+  const kind = classes.length <= 3 ? "name" : "name sideways";
+  return h("thead", {},
+    h("tr", {}, h("td", {}),
+      h("th", { scope: "colgroup", colspan: classes.length, class: "matrix-axis" }, "predicted")),
+    h("tr", {}, h("th", { scope: "col", class: "matrix-axis" }, "class"),
+      classes.map((name) => h("th", { scope: "col" }, h("span", { class: kind, title: name }, name)))));
 }
 
 function cell(app, truth, predicted, now, before, largest) {
@@ -57,10 +68,12 @@ function cell(app, truth, predicted, now, before, largest) {
   const chosen = app.route.truth === classes[truth] && app.route.predicted === classes[predicted];
   const style = { "--shade": `${Math.round(60 * Math.sqrt(now / largest))}%` };
   if (!now && !before) return h("td", { class: right ? "right" : "", style }, h("span", { class: "nothing" }, "·"));
-  const said = `${right ? `${classes[truth]}, right` : `${classes[truth]} taken for ${classes[predicted]}`}: ${count(now)}, change ${changeText(now - before)}`;
+  const what = right ? `${classes[truth]}, right` : `${classes[truth]} taken for ${classes[predicted]}`;
+  const said = `${what}: ${count(now)}, change ${changeText(now - before)}`;
   return h("td", { class: right ? "right" : "wrong", style },
     button([count(now), change(now - before)], () => choose(app, truth, predicted),
-      { class: "matrix-cell", title: said, "aria-label": said, "aria-pressed": chosen, "data-key": `cell-${truth}-${predicted}` }));
+      { class: "matrix-cell", title: said, "aria-label": said, "aria-pressed": chosen,
+        "data-key": `cell-${truth}-${predicted}` }));
 }
 
 /** The most frequent mistakes, as "A taken for B". */
@@ -75,7 +88,8 @@ function pairList(app, { now, before }) {
     const [truth, predicted] = [Math.floor(place / C), place % C];
     const chosen = app.route.truth === classes[truth] && app.route.predicted === classes[predicted];
     return h("li", {}, button([
-      h("span", {}, h("strong", { class: "name" }, classes[truth]), " taken for ", h("strong", { class: "name" }, classes[predicted])),
+      h("span", {}, h("strong", { class: "name" }, classes[truth]), " taken for ",
+        h("strong", { class: "name" }, classes[predicted])),
       h("span", { class: "value" }, count(now[place]), change(now[place] - before[place])),
     ], () => choose(app, truth, predicted), { class: "pair", "aria-pressed": chosen, "data-key": `pair-${place}` }));
   }));
@@ -84,7 +98,8 @@ function pairList(app, { now, before }) {
 function choose(app, truth, predicted) {
   const { classes } = app.network;
   const again = app.route.truth === classes[truth] && app.route.predicted === classes[predicted];
-  app.go({ truth: again ? null : classes[truth], predicted: again ? null : classes[predicted], right: null, picked: null });
+  const chosen = again ? { truth: null, predicted: null } : { truth: classes[truth], predicted: classes[predicted] };
+  app.go({ ...chosen, right: null, picked: null, only: null });
 }
 
 function change(value) {

@@ -16,8 +16,12 @@ export function dropZone(app) {
     state.busy = false;
     panel.update();
   };
-  const panel = foldablePanel("Your own image", { open: isWide() && Boolean(app.document.server?.score), content: (body) => replace(body, content(app, state, input)) });
-  if (app.document.server?.score) acceptDrops(panel.element, score);
+  const able = Boolean(app.document.server?.score);
+  const panel = foldablePanel("Your own image", {
+    open: able && isWide(),
+    content: (body) => replace(body, content(app, state, input)),
+  });
+  if (able) acceptDrops(panel.element, score);
   return panel;
 }
 
@@ -26,14 +30,17 @@ function content(app, state, input) {
   if (reason) return h("p", { class: "note" }, reason);
   if (state.busy) return h("p", { role: "status" }, "Scoring the image…");
   return [
-    h("div", { class: "drop" }, h("p", {}, "Drop an image here, or"), button("Choose a file", () => input.click(), { "data-key": "choose-file" }), input),
-    app.dropped && h("p", { class: "row" }, button(`Show ${app.dropped.name}`, () => app.go({ image: "dropped", why: null, against: null }), { class: "button link name" })),
+    h("div", { class: "drop" }, h("p", {}, "Drop an image here, or"),
+      button("Choose a file", () => input.click(), { "data-key": "choose-file" }), input),
+    app.dropped && h("p", { class: "row" }, button(`Show ${app.dropped.name}`,
+      () => app.go({ image: "dropped", why: null, against: null }), { class: "button link name" })),
     h("p", { class: "note" }, "The image is scored on the server with the model's own backbone and is not kept."),
   ];
 }
 
 function refusal(server) {
-  if (!server) return ["Scoring an image of your own needs a server: open the model with ", h("code", {}, "choqolate studio"), "."];
+  const command = h("code", {}, "choqolate studio");
+  if (!server) return ["Scoring an image of your own needs a server: open the model with ", command, "."];
   return server.score ? null : server.why_not_score ?? "This server cannot score images.";
 }
 

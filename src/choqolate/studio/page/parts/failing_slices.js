@@ -16,7 +16,8 @@ export function failingSlice(app, entry, { mode, key }) {
     rows.length > 0 && h("ul", { class: "failing-images", "aria-label": "Images that the model gets wrong" },
       rows.slice(0, MOST_IMAGES).map((row) => h("li", {}, failingImage(app, row, `${key}-image-${row}`)))),
     h("p", {}, entry.text),
-    h("p", { class: "note" }, entry.concepts.length > 1 ? "Concepts that rise and fall together: " : "Concept: ", conceptChips(app, entry.concepts),
+    h("p", { class: "note" }, entry.concepts.length > 1 ? "Concepts that rise and fall together: " : "Concept: ",
+      conceptChips(app, entry.concepts),
       Number.isFinite(entry.share) ? `. Share in the model: ${percent(entry.share)}.` : "."),
     h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try without", key }),
       rows.length > 0 && button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
@@ -26,7 +27,10 @@ export function failingSlice(app, entry, { mode, key }) {
 function failingImage(app, row, key) {
   const predicted = app.states.now.predicted[row];
   const name = app.network.classes[predicted];
-  return h("button", { type: "button", class: "failing-image", "data-key": key, "aria-label": `Open ${rowName(app, row)}, predicted ${name}`,
-    onclick: () => openImage(app, row) },
-  thumbnail(app, row), h("span", { class: "tile-line" }, verdictSign(app, row, predicted), h("span", { class: "name", title: name }, name)));
+  return button([
+    thumbnail(app, row),
+    h("span", { class: "tile-line" }, verdictSign(app, row, predicted),
+      h("span", { class: "name", title: name }, name)),
+  ], () => openImage(app, row),
+  { class: "failing-image", "data-key": key, "aria-label": `Open ${rowName(app, row)}, predicted ${name}` });
 }

@@ -82,15 +82,22 @@ function roleChoice(app) {
     told.set(split, (told.get(split) ?? new Set()).add(app.rows.role[row]));
   }
   if ([...told.values()].every((roles) => roles.size === 1)) return null;
-  const options = () => [["audit", "judged"], app.trainRows.length && ["train", "training"], app.finalChecked && ["covered", "covered before"]];
-  return choice(app, "role", "Rows", [["audit", "judged"]], () => options().filter(Boolean));
+  const options = () => [
+    ["audit", "judged"],
+    app.trainRows.length && ["train", "training"],
+    app.finalChecked && ["covered", "covered before"],
+  ].filter(Boolean);
+  return choice(app, "role", "Rows", options(), options);
 }
 
 /** "Score of [sea] [above] [0.70]" */
 function limitControl(app) {
-  const box = conceptBox(app, { id: "filter-concept", label: "Concept whose score is filtered", onchoose: (name) => choose(name) });
-  const side = select([["above", "at least"], ["below", "at most"]], "above", (key) => write({ key }), { "aria-label": "Side of the threshold" });
-  const slider = h("input", { type: "range", min: "0", max: "1", step: "0.01", value: "0.5", "aria-label": "Threshold of the score",
+  const choose = (concept) => (concept ? write({ concept }) : app.go({ above: null, below: null }));
+  const box = conceptBox(app, { id: "filter-concept", label: "Concept whose score is filtered", onchoose: choose });
+  const side = select([["above", "at least"], ["below", "at most"]], "above", (key) => write({ key }),
+    { "aria-label": "Side of the threshold" });
+  const slider = h("input", { type: "range", min: "0", max: "1", step: "0.01", value: "0.5",
+    "aria-label": "Threshold of the score",
     oninput: () => later(() => write({ level: Number(slider.value) }, { step: false })) });
   const level = h("output", { class: "level" });
   const later = paused();
@@ -112,7 +119,6 @@ function limitControl(app) {
     level.textContent = decimal(Number(slider.value), 2);
     slider.disabled = side.disabled = !concept;
   };
-  const choose = (concept) => (concept ? write({ concept }) : app.go({ above: null, below: null }));
   const element = h("div", { class: "field limit", role: "group", "aria-label": "Score of a concept" },
     h("span", { class: "field-label" }, "Score of"), box.element, side, slider, level);
   return { element, update };
@@ -120,7 +126,8 @@ function limitControl(app) {
 
 function pathControl(app) {
   const later = paused();
-  const input = h("input", { id: "filter-path", type: "search", placeholder: "any text", autocomplete: "off", spellcheck: "false",
+  const input = h("input", { id: "filter-path", type: "search", placeholder: "any text", autocomplete: "off",
+    spellcheck: "false",
     oninput: () => later(() => app.go({ path: input.value.trim() }, { step: false })) });
   const update = () => {
     if (document.activeElement !== input) input.value = app.route.path ?? "";

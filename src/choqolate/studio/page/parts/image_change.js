@@ -17,13 +17,19 @@ export function changeSection(app, subject) {
     const { scores } = outcome(app, subject, app.states[key]);
     return scores[first] - scores[second];
   });
-  const digits = digitsFor(leads);
   return h("section", { class: "stack tight" }, h("h3", {}, "Before and after the edits"),
-    h("table", { class: "wide" }, h("caption", { class: "visually-hidden" }, `Lead of ${classes[first]} over ${classes[second]}`),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Lead"), STATES.map(([, name]) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, h("span", { class: "name" }, classes[first]), " over ", h("span", { class: "name" }, classes[second])),
-        leads.map((lead) => h("td", {}, signed(lead, digits)))))),
-    changedConcepts(app, subject, first, second));
+    leadTable(classes[first], classes[second], leads), changedConcepts(app, subject, first, second));
+}
+
+function leadTable(first, second, leads) {
+  const digits = digitsFor(leads);
+  return h("table", { class: "wide" },
+    h("caption", { class: "visually-hidden" }, `Lead of ${first} over ${second}`),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Lead"),
+      STATES.map(([, name]) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, h("tr", {},
+      h("th", { scope: "row" }, h("span", { class: "name" }, first), " over ", h("span", { class: "name" }, second)),
+      leads.map((lead) => h("td", {}, signed(lead, digits))))));
 }
 
 function changedConcepts(app, subject, first, second) {
@@ -37,5 +43,5 @@ function changedConcepts(app, subject, first, second) {
   if (!changes.length) return h("p", { class: "note" }, "No concept contributes differently.");
   return [h("p", {}, "Contributions to the lead that changed most:"),
     divergingBars(changes.map(({ name, value }) => ({ value, name: conceptLink(app, name) })),
-      { label: "Change of the contributions", left: `for ${classes[second]}`, right: `for ${classes[first]}` })];
+      { label: "Change of the contributions", lower: `for ${classes[second]}`, higher: `for ${classes[first]}` })];
 }

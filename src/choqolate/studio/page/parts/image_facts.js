@@ -8,12 +8,14 @@ const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now",
 
 /** The image itself, what the table says of it, and what the model says. */
 export function imageFacts(app, subject) {
-  const facts = [["Class", app.network.classes[subject.truth]], ["Group", subject.group], ["Split", subject.split], ["Path", subject.path]]
+  const { truth, group, split, path } = subject;
+  const facts = [["Class", app.network.classes[truth]], ["Group", group], ["Split", split], ["Path", path]]
     .filter(([, value]) => value !== undefined && value !== null);
   return h("section", { class: `image-facts ${subject.source ? "" : "imageless"}` },
     subject.source && h("img", { class: "large-image", src: subject.source, alt: `Image ${subject.name}` }),
     h("div", { class: "stack tight" },
-      facts.length > 0 && h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
+      facts.length > 0 && h("dl", { class: "facts" },
+        facts.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "name" }, value)])),
       predictions(app, subject)),
     subject.warnings.map((text) => h("p", { class: "message warn" }, text)));
 }
@@ -22,8 +24,9 @@ function predictions(app, subject) {
   const shown = isEdited(app) ? STATES : STATES.slice(-1);
   return h("dl", { class: "facts predictions" }, shown.map(([key, name]) => {
     const { predicted, probabilities } = outcome(app, subject, app.states[key]);
-    return [h("dt", {}, shown.length > 1 ? name : "Predicted"), h("dd", {}, verdictSign(app, subject.row, predicted), " ",
-      h("strong", { class: "name" }, app.network.classes[predicted]), ` ${percent(probabilities[predicted])}`)];
+    return [h("dt", {}, shown.length > 1 ? name : "Predicted"),
+      h("dd", {}, verdictSign(app, subject.row, predicted), " ",
+        h("strong", { class: "name" }, app.network.classes[predicted]), ` ${percent(probabilities[predicted])}`)];
   }));
 }
 
@@ -37,7 +40,8 @@ export function probabilityBars(app, subject) {
   if (subject.truth >= 0 && !shown.includes(subject.truth)) shown.push(subject.truth);
   return h("section", {}, h("h3", {}, "Class probabilities"),
     h("ul", { class: "probabilities" }, shown.map((place) => h("li", {},
-      h("span", { class: "name who", title: classes[place] }, classes[place], place === subject.truth && h("span", { class: "badge" }, "class")),
+      h("span", { class: "name who", title: classes[place] }, classes[place],
+        place === subject.truth && h("span", { class: "badge" }, "class")),
       h("span", { class: "signed-track", "aria-hidden": "true" },
         h("span", { class: "signed-bar for", style: { width: `${100 * now[place]}%` } }),
         before && h("span", { class: "tick", style: { left: `${100 * before[place]}%` } })),

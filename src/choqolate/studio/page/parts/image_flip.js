@@ -24,7 +24,8 @@ export function flipSearch(app, redraw) {
     const target = search.target ? app.network.classes.indexOf(search.target) : null;
     Object.assign(search, { at: editsKey(app), progress: 0, found: null });
     redraw();
-    runInSlices(TASK, smallestRemoval(app.network, app.states.now, subject.z, { target, mode: "rescale", most: MOST, mostSets: mostSets(app.network) }), {
+    const options = { target, mode: "rescale", most: MOST, mostSets: mostSets(app.network) };
+    runInSlices(TASK, smallestRemoval(app.network, app.states.now, subject.z, options), {
       onProgress: (done) => {
         search.progress = done;
         redraw();
@@ -66,22 +67,29 @@ function tools(app, search, start, cancel) {
   const { concepts } = search.found;
   if (!concepts.length) return null;
   const left = concepts.filter((name) => !removalStage(app, name));
-  if (!left.length) return h("span", { class: "badge" }, concepts.some((name) => removalStage(app, name) === "draft") ? "In draft" : "Removed");
+  const drafted = concepts.some((name) => removalStage(app, name) === "draft");
+  if (!left.length) return h("span", { class: "badge" }, drafted ? "In draft" : "Removed");
   return button("Try it", () => app.remove(left), { class: "button primary", "data-key": "flip" });
 }
 
 function answer(app, search) {
   if (search.progress !== null) return h("p", { class: "note" }, `Searching… ${Math.round(100 * search.progress)}%`);
-  if (!search.found) return h("p", { class: "note" }, "The fewest concepts without which the model would predict another class.");
+  if (!search.found) {
+    return h("p", { class: "note" }, "The fewest concepts without which the model would predict another class.");
+  }
   const { concepts, before, after, method, searched, complete, most, leadBefore, leadAfter } = search.found;
   const name = (place) => (typeof place === "number" ? app.network.classes[place] : place);
   const among = complete ? "" : ` among the ${count(searched)} most influential concepts`;
-  if (method === "none") return h("p", {}, `No set of up to ${counted(most, "concept")} was found${among} whose removal changes the prediction.`);
+  if (method === "none") {
+    const sets = `No set of up to ${counted(most, "concept")}`;
+    return h("p", {}, `${sets} was found${among} whose removal changes the prediction.`);
+  }
   const digits = digitsFor([leadBefore, leadAfter]);
   return [
-    h("p", {}, "Without ", conceptLinks(app, concepts), ", the model predicts ", h("strong", { class: "name" }, name(after)), " instead of ",
-      h("strong", { class: "name" }, name(before)), "."),
-    h("p", { class: "note" }, method === "exact" ? `No smaller set does it${among}.` : `Found greedily${among}: fewer may do.`,
+    h("p", {}, "Without ", conceptLinks(app, concepts), ", the model predicts ",
+      h("strong", { class: "name" }, name(after)), " instead of ", h("strong", { class: "name" }, name(before)), "."),
+    h("p", { class: "note" },
+      method === "exact" ? `No smaller set does it${among}.` : `Found greedily${among}: fewer may do.`,
       ` Lead: ${signed(leadBefore, digits)} before, ${signed(leadAfter, digits)} after.`),
   ];
 }

@@ -13,9 +13,10 @@ const VIEW_KEYS = [...FILTERS.filter((key) => key !== "picked"), "only", "sort",
 /** The grid of images that the filters choose: {element, rows, update(), focusOn(number)}. */
 export function imageGrid(app) {
   const parts = {
-    told: h("span", {}),
+    told: h("span", { class: "grid-count" }),
     picks: h("div", { class: "row" }),
-    empty: h("div", { class: "empty-state" }, h("p", {}, "No image passes these filters."), button("Clear the filters", () => clearFilters(app))),
+    empty: h("div", { class: "empty-state" }, h("p", {}, "No image passes these filters."),
+      button("Clear the filters", () => clearFilters(app))),
     more: button("", () => showUpTo(grid.shown), { class: "button grid-more" }),
     covered: h("p", { class: "note" }),
     order: orderControl(app),
@@ -84,8 +85,10 @@ function watchEnd(more, showMore) {
 function orderControl(app) {
   const isByConcept = (sort) => sort === "high" || sort === "low";
   const concept = () => app.route.by ?? app.route.concept ?? app.network.concepts[0];
-  const sort = select(ORDERS, "", (value) => app.go({ sort: value, by: isByConcept(value) ? concept() : null }), { id: "sort" });
-  const box = conceptBox(app, { id: "sort-concept", label: "Concept to sort by", onchoose: (name) => app.go({ by: name || concept() }) });
+  const choose = (value) => app.go({ sort: value, by: isByConcept(value) ? concept() : null });
+  const sort = select(ORDERS, "", choose, { id: "sort" });
+  const box = conceptBox(app, { id: "sort-concept", label: "Concept to sort by",
+    onchoose: (name) => app.go({ by: name || concept() }) });
   const update = () => {
     sort.value = app.route.sort ?? "";
     box.element.hidden = !isByConcept(app.route.sort);

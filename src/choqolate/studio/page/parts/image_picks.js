@@ -25,7 +25,8 @@ export function pickAll(app, rows) {
 /** Show some rows and no others in the grid, as picked ones. */
 export function showOnly(app, rows) {
   const cleared = Object.fromEntries(FILTERS.map((key) => [key, null]));
-  app.go({ ...cleared, view: "images", image: null, picked: rows.map((row) => app.rows.number[row]).join(","), only: "picked" });
+  const picked = rows.map((row) => app.rows.number[row]).join(",");
+  app.go({ ...cleared, view: "images", image: null, picked, only: "picked" });
 }
 
 /** What can be done with picked images. */
@@ -33,6 +34,8 @@ export function pickTools(app) {
   const picked = pickedNumbers(app.route).size;
   const only = Boolean(app.route.only);
   return [h("span", {}, `${counted(picked, "image")} picked`),
-    button(only ? "Show all images" : "Show only these", () => app.go({ only: only ? null : "picked" }), { class: "button small", "data-key": "only" }),
-    button("Clear the picks", () => app.go({ picked: null, only: null }), { class: "button small", "data-key": "clear-picks" })];
+    button(only ? "Show all images" : "Show only these", () => app.go({ only: only ? null : "picked" }),
+      { class: "button small", "data-key": "only" }),
+    button("Clear the picks", () => app.go({ picked: null, only: null }),
+      { class: "button small", "data-key": "clear-picks" })];
 }

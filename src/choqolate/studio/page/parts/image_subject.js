@@ -2,22 +2,27 @@ import { explainOne } from "../engine/attribution.js";
 import { softmax } from "../engine/network.js";
 import { rowName } from "./verdict.js";
 
-/** The image that the route opens, a row of the table or one that was dropped; null if none, {missing} if it is not there. */
+/** The image that the route opens, a row or one that was dropped; null if none, {missing: why} if it is not there. */
 export function openSubject(app) {
   const { image } = app.route;
   if (!image) return null;
-  if (image === "dropped") return app.dropped ? droppedSubject(app.dropped) : { missing: "The image that was dropped is gone. Drop it again." };
+  if (image === "dropped" && app.dropped) return droppedSubject(app.dropped);
+  if (image === "dropped") return { missing: "The image that was dropped is gone. Drop it again." };
   const row = app.rows.number.indexOf(Number(image));
   if (row < 0) return { missing: `Row ${image} of the table is not loaded.` };
-  if (app.rows.role[row] === 2 && !app.finalChecked) return { missing: `Row ${image} of the table is covered until the final check.` };
+  if (app.rows.role[row] === 2 && !app.finalChecked) {
+    return { missing: `Row ${image} of the table is covered until the final check.` };
+  }
   return rowSubject(app, row);
 }
 
 function rowSubject(app, row) {
   const { rows, document } = app;
   const z = Float64Array.from({ length: rows.M }, (_, place) => rows.score(row, place));
-  return { key: `row-${row}`, row, z, name: rowName(app, row), source: app.images(row), path: rows.paths[row] ?? null, truth: rows.label[row],
-    group: document.rows.groups[rows.group[row]], split: document.rows.splits[rows.split[row]], warnings: [] };
+  const [path, truth] = [rows.paths[row] ?? null, rows.label[row]];
+  const [group, split] = [document.rows.groups[rows.group[row]], document.rows.splits[rows.split[row]]];
+  const source = app.images(row);
+  return { key: `row-${row}`, row, z, name: rowName(app, row), source, path, truth, group, split, warnings: [] };
 }
 
 function droppedSubject({ key, name, scores, warnings, thumbnail }) {
@@ -27,7 +32,8 @@ function droppedSubject({ key, name, scores, warnings, thumbnail }) {
 
 /** What a state makes of an image: {scores, predicted, nodeValues, probabilities}. */
 export function outcome(app, subject, state) {
-  const found = subject.row === null ? app.network.valuesOf(state, subject.z) : rowOutcome(app.network, state, subject.row);
+  const { row, z } = subject;
+  const found = row === null ? app.network.valuesOf(state, z) : rowOutcome(app.network, state, row);
   return { ...found, probabilities: softmax(found.scores, app.document.probability_temperature) };
 }
 

@@ -13,7 +13,8 @@ export function thumbnail(app, row, alt = "") {
 /** All that a tile shows of a row, as text: a tile is made again only if it changes. */
 export function tileSignature(app, row, picked) {
   const { original, now } = app.states;
-  return `${original.predicted[row]},${now.predicted[row]},${picked},${app.route.image === String(app.rows.number[row])}`;
+  const isOpen = app.route.image === String(app.rows.number[row]);
+  return `${original.predicted[row]},${now.predicted[row]},${picked},${isOpen}`;
 }
 
 /** One image of the grid, an option of a listbox: Enter opens it, Space picks it. */
@@ -24,12 +25,14 @@ export function imageTile(app, row, picked) {
   const truth = app.rows.label[row];
   const group = app.document.rows.groups[app.rows.group[row]];
   return h("div", { class: "tile", role: "option", tabindex: "-1", "data-key": `tile-${number}`, "data-row": row,
-    "aria-label": tileLabel(app, row), "aria-selected": picked, "aria-current": app.route.image === String(number) ? "true" : null },
+    "aria-label": tileLabel(app, row), "aria-selected": picked,
+    "aria-current": app.route.image === String(number) ? "true" : null },
   h("span", { class: "tile-image" }, thumbnail(app, row),
     h("span", { class: "tile-pick", "aria-hidden": "true", title: "Pick (Space)" }, picked ? "✓" : "")),
   h("span", { class: "tile-line" }, verdictSign(app, row, now), line(classes[now])),
   truth >= 0 && truth !== now && h("span", { class: "tile-line tile-truth" }, line(`is ${classes[truth]}`)),
-  was !== now && h("span", { class: "tile-line" }, flippedBadge(classes[was], truth < 0 ? "" : truth === now ? "good" : "warn")),
+  was !== now && h("span", { class: "tile-line" },
+    flippedBadge(classes[was], truth < 0 ? "" : truth === now ? "good" : "warn")),
   group !== undefined && h("span", { class: "tile-line tile-group" }, line(group)));
 }
 
@@ -38,7 +41,8 @@ function tileLabel(app, row) {
   const { classes } = app.network;
   const [was, now, truth] = [app.states.original.predicted[row], app.states.now.predicted[row], app.rows.label[row]];
   const group = app.document.rows.groups[app.rows.group[row]];
-  return [truth < 0 ? `predicted ${classes[now]}` : truth === now ? `${classes[now]}, right` : `${classes[now]}, wrong, is ${classes[truth]}`,
+  const verdict = truth === now ? ", right" : `, wrong, is ${classes[truth]}`;
+  return [`predicted ${classes[now]}${truth < 0 ? "" : verdict}`,
     was !== now && `was ${classes[was]}`, group, rowName(app, row)].filter(Boolean).join(", ");
 }
 

@@ -27,8 +27,10 @@ function sliceContent(app) {
   const training = labelled.filter((row) => app.rows.role[row] === 0).length;
   const byPrediction = !app.route.picked && CHOSEN_BY_PREDICTION.some((key) => app.route[key]);
   return [head, numbers(app, labelled), !byPrediction && changeLine(app, labelled),
-    labelled.length < FEW && h("p", { class: "message warn" }, `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
-    h("p", { class: "note" }, [byPrediction && "Chosen by what the model predicts now, so these numbers say nothing of other images.",
+    labelled.length < FEW && h("p", { class: "message warn" },
+      `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
+    h("p", { class: "note" }, [
+      byPrediction && "Chosen by what the model predicts now, so these numbers say nothing of other images.",
       training > 0 && `Training images among them, which the model has seen: ${count(training)}.`,
       weighted(app, labelled) && "Images are weighted to stand for all rows of the table."].filter(Boolean).join(" "))];
 }
@@ -50,7 +52,8 @@ function numbers(app, rows) {
 }
 
 function changeLine(app, rows) {
-  const { gained, lost, change, p } = pairedChange(app.rows, app.states.original.predicted, app.states.now.predicted, rows);
+  const { original, now } = app.states;
+  const { gained, lost, change, p } = pairedChange(app.rows, original.predicted, now.predicted, rows);
   if (!gained && !lost) return null;
   return h("p", {}, "Against the model as opened: ",
     h("span", { class: `change ${change > 0 ? "better" : change < 0 ? "worse" : ""}` }, points(change)),
@@ -59,26 +62,33 @@ function changeLine(app, rows) {
 
 /** Concepts whose mean in the selection differs most from the other images: {element, update()}. */
 export function distinguishingPanel(app) {
-  return foldablePanel("What distinguishes it", { content: (body) => replace(body, distinguishingContent(app, app.selection)) });
+  const draw = (body) => replace(body, distinguishingContent(app, app.selection));
+  return foldablePanel("What distinguishes it", { content: draw });
 }
 
 function distinguishingContent(app, selection) {
-  if (!selection) return h("p", { class: "note" }, "Choose images with a filter, a cell of the matrix, or Space in the grid.");
+  if (!selection) {
+    return h("p", { class: "note" }, "Choose images with a filter, a cell of the matrix, or Space in the grid.");
+  }
   const chosen = new Set(selection);
   const others = app.visibleRows.filter((row) => !chosen.has(row));
   if (!selection.length || !others.length) return h("p", { class: "note" }, "There are no images to compare.");
   const found = distinguishing(app.network, app.rows, selection, others, MOST);
+  const bars = found.map(({ name, difference }) =>
+    ({ value: difference, name: conceptLink(app, name), more: removeButton(app, name) }));
   const left = found.map(({ name }) => name).filter((name) => !removalStage(app, name));
   return [
-    divergingBars(found.map(({ name, difference }) => ({ value: difference, name: conceptLink(app, name), more: removeButton(app, name) })),
-      { label: "Difference of the mean scores", left: "lower here", right: "higher here", digits: 2 }),
-    h("div", { class: "row" }, button(`Remove these ${count(left.length)}`, () => app.remove(left), { disabled: !left.length })),
-    h("p", { class: "note" }, "Mean score in the selection minus mean score of the other images; largest first in standard deviations."),
+    divergingBars(bars, { label: "Difference of mean scores", lower: "lower here", higher: "higher here", digits: 2 }),
+    h("div", { class: "row" },
+      button(`Remove these ${count(left.length)}`, () => app.remove(left), { disabled: !left.length })),
+    h("p", { class: "note" },
+      "Mean score in the selection minus mean score of the other images; largest first in standard deviations."),
   ];
 }
 
 function removeButton(app, name) {
   const stage = removalStage(app, name);
   if (stage) return h("span", { class: "badge" }, stage === "draft" ? "in draft" : "removed");
-  return button("Remove", () => app.remove([name]), { class: "button small", "aria-label": `Remove ${name}`, "data-key": `remove-${name}` });
+  return button("Remove", () => app.remove([name]),
+    { class: "button small", "aria-label": `Remove ${name}`, "data-key": `remove-${name}` });
 }

@@ -6,18 +6,24 @@ import { tryButton } from "./try_button.js";
 /** Removals with their share and their effect, each with a button to try it. */
 export function suspectList(app, entries, { label, grouped, judged, mode, key }) {
   return h("ul", { class: "suspects", "aria-label": label }, entries.map((entry, place) => h("li", { class: "suspect" },
-    h("div", { class: "suspect-name" }, conceptChips(app, entry.concepts), entry.spurious && h("span", { class: "badge warn" }, "spurious")),
+    h("div", { class: "suspect-name" }, conceptChips(app, entry.concepts),
+      entry.spurious && h("span", { class: "badge warn" }, "spurious")),
     h("dl", { class: "suspect-figures" },
       figure("share", percent(entry.share)),
-      figure("accuracy, points", points(entry.accuracy_change), entry.accuracy_change),
-      grouped && figure("worst group, points", points(entry.worst_group_change ?? Number.NaN), entry.worst_group_change ?? 0)),
+      changeFigure("accuracy, points", entry.accuracy_change),
+      grouped && changeFigure("worst group, points", entry.worst_group_change)),
     tryButton(app, entry.concepts, { mode, key: `${key}-${place}` }),
     judged && h("p", { class: "note suspect-text" }, `Worst group: ${entry.text}`))));
 }
 
-function figure(name, text, change = 0) {
-  const kind = Math.abs(change) < 5e-4 ? "" : change > 0 ? "better" : "worse";
-  return h("div", {}, h("dt", {}, name), h("dd", {}, kind ? h("span", { class: `change ${kind}` }, text) : text));
+function figure(name, content) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, content));
+}
+
+function changeFigure(name, change) {
+  const text = points(change ?? Number.NaN);
+  const kind = Math.abs(change ?? 0) < 5e-4 ? "" : change > 0 ? "better" : "worse";
+  return figure(name, kind ? h("span", { class: `change ${kind}` }, text) : text);
 }
 
 /** Concepts as links; more than a few are folded. */
@@ -25,5 +31,6 @@ export function conceptChips(app, names, most = 6) {
   const links = (some) => some.flatMap((name, place) => [place ? ", " : "", conceptLink(app, name)]);
   if (names.length <= most) return h("span", {}, links(names));
   return h("details", { class: "more-concepts" },
-    h("summary", {}, `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`), h("span", {}, links(names)));
+    h("summary", {}, `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`),
+    h("span", {}, links(names)));
 }

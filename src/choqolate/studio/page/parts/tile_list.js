@@ -7,20 +7,22 @@ const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"
 
 /**
  * Tiles of images, one of which is in the tab order: arrow keys move, Enter opens, Space picks. Tiles are kept, so that
- * images do not flicker: {element, draw(rows, shown), focusOn(place)}. showUpTo(place) is asked for tiles not drawn yet.
+ * images do not flicker. showUpTo(place) is asked for tiles that are not drawn yet.
  */
 export function tileList(app, showUpTo) {
   const imageless = app.rows.hasImage.some(Boolean) ? "" : "imageless";
-  const element = h("div", { class: `tiles ${imageless}`, role: "listbox", "aria-multiselectable": true, "aria-label": "Images" });
+  const element = h("div", { class: `tiles ${imageless}`, role: "listbox", "aria-multiselectable": true,
+    "aria-label": "Images" });
   const tiles = new Map();
   const list = { element, rows: new Int32Array(), current: 0 };
 
   list.draw = (rows, shown) => {
     list.rows = rows;
     const picked = pickedNumbers(app.route);
-    const wanted = Array.from(rows.subarray(0, shown), (row) => keptTile(app, tiles, row, picked.has(app.rows.number[row])));
-    const same = wanted.length === element.childElementCount && wanted.every((one, place) => element.children[place] === one);
-    if (!same) replace(element, wanted);
+    const wanted = Array.from(rows.subarray(0, shown),
+      (row) => keptTile(app, tiles, row, picked.has(app.rows.number[row])));
+    const drawn = [...element.children];
+    if (wanted.length !== drawn.length || wanted.some((one, place) => drawn[place] !== one)) replace(element, wanted);
     setCurrent(list, Math.min(list.current, wanted.length - 1));
   };
   list.focusOn = (place) => {

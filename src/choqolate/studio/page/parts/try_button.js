@@ -6,9 +6,17 @@ export function tryButton(app, concepts, { mode = "rescale", label = "Try", kind
   const stages = concepts.map((name) => removalStage(app, name));
   const left = concepts.filter((_, place) => !stages[place]);
   const said = `${label}: remove ${concepts.join(", ")}`;
-  if (left.length) return button(label, () => app.remove(left, { mode }), { class: kind, "aria-label": said, title: said, "data-key": key });
+  if (left.length) {
+    return button(label, () => app.remove(left, { mode }),
+      { class: kind, "aria-label": said, title: said, "data-key": key });
+  }
   const drafted = concepts.filter((_, place) => stages[place] === "draft");
   if (!drafted.length) return h("span", { class: "badge" }, "Removed");
-  return button("In draft ✓", () => app.restore(drafted), { class: `${kind.replace("primary", "")} in-draft`, "aria-pressed": true,
-    title: "Take it out of the draft", "aria-label": `In draft: ${concepts.join(", ")}. Take it out`, "data-key": key });
+  return button("In draft ✓", () => app.restore(drafted), {
+    class: `${kind.replace("primary", "")} in-draft`,
+    title: "Take it out of the draft",
+    "aria-pressed": true,
+    "aria-label": `In draft: ${concepts.join(", ")}. Take it out`,
+    "data-key": key,
+  });
 }

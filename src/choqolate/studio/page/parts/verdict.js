@@ -6,7 +6,8 @@ export function verdictSign(app, row, predicted) {
   if (truth < 0) return null;
   const right = truth === predicted;
   return h("span", { class: `verdict ${right ? "right" : "wrong"}` },
-    h("span", { "aria-hidden": "true" }, right ? "✓" : "✗"), h("span", { class: "visually-hidden" }, right ? "right:" : "wrong:"));
+    h("span", { "aria-hidden": "true" }, right ? "✓" : "✗"),
+    h("span", { class: "visually-hidden" }, right ? "right:" : "wrong:"));
 }
 
 /** What a row is called: the end of its path, or its number. */

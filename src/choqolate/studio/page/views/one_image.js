@@ -12,7 +12,8 @@ export function oneImagePanel(app, rowsInOrder) {
   const place = h("span", { class: "note" });
   const [previous, next] = [["←", "Previous image", -1], ["→", "Next image", 1]].map(([sign, text, step]) =>
     button(sign, () => go(step), { class: "button small", "aria-label": text, title: text }));
-  const close = button("Close", () => app.go({ image: null, why: null, against: null }), { class: "button small", title: "Close (Escape)" });
+  const close = button("Close", () => app.go({ image: null, why: null, against: null }),
+    { class: "button small", title: "Close (Escape)" });
   const facts = h("div", { class: "stack image-body" });
   const reasons = h("div", { class: "stack image-body" });
   const element = h("aside", { class: "panel one-image", "aria-labelledby": "image-title" },
@@ -33,7 +34,8 @@ export function oneImagePanel(app, rowsInOrder) {
   const drawReasons = () => {
     const subject = openSubject(app);
     if (!subject || subject.missing) return;
-    replace(reasons, whySection(app, subject), changeSection(app, subject), search.section(subject), nodeSection(app, subject, open, drawReasons));
+    replace(reasons, whySection(app, subject), changeSection(app, subject), search.section(subject),
+      nodeSection(app, subject, open, drawReasons));
     reasons.setAttribute("aria-busy", "false");
   };
   const search = flipSearch(app, drawReasons);
@@ -63,7 +65,7 @@ export function oneImagePanel(app, rowsInOrder) {
     const { rows, at } = position();
     place.textContent = at < 0 ? "" : `${at + 1} of ${counted(rows.length, "image")}`;
     previous.disabled = at <= 0;
-    next.disabled = at < 0 || at === rows.length - 1;
+    next.disabled = at >= rows.length - 1; // one that left the grid is followed by the first
     if (drawn !== app.route.image) element.scrollTop = 0;
     drawn = app.route.image;
     draw();

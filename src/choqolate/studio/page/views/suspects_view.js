@@ -5,6 +5,11 @@ import { suspectList } from "../parts/suspect_list.js";
 import { tryButton } from "../parts/try_button.js";
 
 const MOST_QUESTIONS = 6;
+const ABOUT_FAILING = "This uses labels only: images of a class that have, or lack, a concept as images of other "
+  + "classes do, compared with the other images of the class. A concept may be relevant or a shortcut; only a person "
+  + "can tell.";
+const ABOUT_IDLE = "The model relies on these, but without each alone accuracy falls by less than half a point. Often "
+  + "another concept stands in for it; that is no reason to remove it.";
 
 /** The view Suspects: removals that help the worst group, and questions about images on which the model fails. */
 export function createSuspectsView(app) {
@@ -17,7 +22,8 @@ export function createSuspectsView(app) {
     failing.element.hidden = !suspects;
     idle.hidden = !suspects?.idle.length;
     if (!suspects) {
-      replace(helpful, h("h2", {}, "Suspects"), h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
+      replace(helpful, h("h2", {}, "Suspects"),
+        h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
       return;
     }
     replace(helpful, helpfulContent(app, suspects));
@@ -29,13 +35,16 @@ export function createSuspectsView(app) {
 }
 
 function helpfulContent(app, suspects) {
-  const some = suspects.helpful.length > 0;
+  const { helpful, mode } = suspects;
   const all = suspects.to_remove ?? [];
+  const title = "Removals that help the worst group";
   return [
-    h("div", { class: "panel-head" }, h("h2", {}, "Removals that help the worst group"),
-      some && all.length > 0 && tryButton(app, all, { mode: suspects.mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
+    h("div", { class: "panel-head" }, h("h2", {}, title),
+      all.length > 0
+        && tryButton(app, all, { mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
     h("p", { class: "lead-text" }, verdict(suspects)),
-    some && suspectList(app, suspects.helpful, { label: "Removals that help the worst group", grouped: true, judged: true, mode: suspects.mode, key: "helpful" }),
+    helpful.length > 0
+      && suspectList(app, helpful, { label: title, grouped: true, judged: true, mode, key: "helpful" }),
     (suspects.needed || suspects.unclear) && h("p", { class: "note" }, measured(suspects)),
   ];
 }
@@ -52,7 +61,8 @@ function verdict({ unclear, needed, worst_group: worst, helpful }) {
   const least = `${decimal(100 * needed, 1)} points`;
   const tried = "Each concept was removed alone, and those that rise and fall together were removed together.";
   if (!helpful.length) return `${tried} No such removal lifts the worst group by at least ${least}.`;
-  return `${tried} These removals lift the worst group by at least ${least}. You decide whether a concept should count.`;
+  const lift = `These removals lift the worst group by at least ${least}.`;
+  return `${tried} ${lift} You decide whether a concept should count.`;
 }
 
 function measuredOn({ chosen }) {
@@ -62,7 +72,8 @@ function measuredOn({ chosen }) {
 function measured({ worst_group: worst, tried, helpful, ...suspects }) {
   const parts = [measuredOn(suspects)];
   if (helpful.length && worst) {
-    parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`, h("span", { class: "name" }, worst[0]),
+    parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`,
+      h("span", { class: "name" }, worst[0]),
       `”; p-values are too low because the best of ${count(tried)} removals are shown.`);
   }
   return parts;
@@ -83,20 +94,20 @@ function failingContent(app, suspects, most, showAll) {
   const { failing } = suspects;
   return [
     h("div", {}, h("h2", {}, "Where does the model fail?"),
-      h("p", { class: "lead-text" }, "This uses labels only: images of a class that have, or lack, a concept as images of other classes do, "
-        + "compared with the other images of the class. A concept may be relevant or a shortcut; only a person can tell."),
-      h("p", { class: "note" }, suspects.verdict || (failing.length ? "" : "No concept separates the mistakes of a class beyond chance."),
-        ` ${measuredOn(suspects)}`)),
+      h("p", { class: "lead-text" }, ABOUT_FAILING),
+      h("p", { class: "note" }, [suspects.verdict, measuredOn(suspects)].filter(Boolean).join(" "))),
     failing.length > 0 && h("div", { class: "questions" },
-      failing.slice(0, most).map((entry, place) => failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` }))),
+      failing.slice(0, most).map((entry, place) =>
+        failingSlice(app, entry, { mode: suspects.mode, key: `failing-${place}` }))),
     failing.length > most && h("p", {}, button(`Show all ${count(failing.length)} questions`, showAll)),
   ];
 }
 
 function idleContent(app, suspects) {
+  const { idle, needed, mode } = suspects;
   return [
-    h("p", {}, "The model relies on these, but without each alone accuracy falls by less than half a point. Often another concept stands in "
-      + `for it; that is no reason to remove it. ${measuredOn(suspects)}`),
-    suspectList(app, suspects.idle, { label: "Concepts that are relied on and hardly needed", grouped: Boolean(suspects.needed), mode: suspects.mode, key: "idle" }),
+    h("p", { class: "lead-text" }, ABOUT_IDLE),
+    suspectList(app, idle, { label: "Relied on, hardly needed", grouped: Boolean(needed), mode, key: "idle" }),
+    h("p", { class: "note" }, measuredOn(suspects)),
   ];
 }
