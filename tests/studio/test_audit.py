@@ -189,9 +189,10 @@ def see_flipped(me, model, table):
     """The images that the edits flipped are those that Python says, and no covered one is among them."""
     me.page.locator(".strip a").click()
     me.settled()
-    seen = table.take(np.flatnonzero(table.split != "test"))
-    flipped = int((model.predict(seen) != model.remove_concepts(["sea", "forest"]).predict(seen)).sum())
+    judged = table.part("val")
+    flipped = int((model.predict(judged) != model.remove_concepts(["sea", "forest"]).predict(judged)).sum())
     assert flipped > 5
+    assert me.page.locator(".strip a").inner_text() == str(flipped)
     assert re.findall(r"[\d,]+", me.page.locator(".grid-count").inner_text())[0] == str(flipped)
     assert "flipped=original" in me.page.url
 

@@ -21,9 +21,9 @@ function content(app) {
     figure("Accuracy", measured, (one) => one.all.accuracy),
     measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
     h("div", { class: "strip-figure" }, h("p", { class: "strip-label" }, "Flipped"),
-      h("a", { class: "strip-now", "aria-label": `${count(flipped)} flipped images`, href: "#view=images&flipped=original", onclick: (event) => {
+      h("a", { class: "strip-now", "aria-label": `${count(flipped)} flipped images`, href: "#view=images&flipped=original&role=audit", onclick: (event) => {
         event.preventDefault();
-        app.go({ view: "images", flipped: "original" });
+        app.go({ view: "images", flipped: "original", role: "audit" });
       } }, count(flipped))),
   ];
 }
@@ -31,7 +31,7 @@ function content(app) {
 function figure(label, measured, value, detail) {
   const [original, committed, now] = ["original", "committed", "now"].map((key) => value(measured[key]) ?? Number.NaN);
   const change = now - original;
-  const direction = Math.abs(change) < 5e-4 ? "" : change > 0 ? "better" : "worse";
+  const direction = change >= 5e-4 ? "better" : change <= -5e-4 ? "worse" : "";
   const step = (name, text, kind = "") => h("span", { class: `strip-step ${kind}` }, text, h("small", {}, name));
   const arrow = () => h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→");
   return h("div", { class: "strip-figure" },
