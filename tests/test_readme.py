@@ -172,3 +172,11 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
     assert (newcomer / "difference.html").exists()
     assert len((newcomer / "predictions.csv").read_text().splitlines()) == 1 + 24
     assert (newcomer / "card.md").read_text(encoding="utf-8").startswith("# Model card: edited\n")
+
+
+def test_the_python_code_of_the_page_on_the_studio_s_server_runs(newcomer):
+    bird_table(None, n_rows=300).with_columns(paths=None).save("scores.parquet")
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "studio-server.md").read_text(), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(compile(block, "studio-server.md", "exec"), space)
+    assert repr(space["frame"]) == "Studio (closed)"

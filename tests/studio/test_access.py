@@ -6,6 +6,7 @@ import pytest
 
 from choqolate.errors import ChoqolateError
 from choqolate.studio import create_app
+from tests.browser import open_browser
 from tests.studio.running import OWN, running
 
 TOKEN = "a-token-that-nobody-can-guess"
@@ -236,6 +237,25 @@ def test_it_works_behind_a_prefix(studio_place, strips):
         assert server.post(f"{prefix}/api/numbers", {}, Cookie=name).status == 422
         assert server.get(f"{prefix}/nothing", Cookie=name).status == 404
         assert server.get(f"{prefix}/api/openapi.json", Cookie=name).json["servers"] == [{"url": prefix}]
+
+
+def test_a_browser_gets_the_whole_page_behind_a_prefix(studio_place):
+    """The real page, with a token."""
+    app = create_app(studio_place.model, studio_place.table, root_path="/user/ada", token=TOKEN)
+    with running(stripping(app, "/user/ada")) as server, open_browser() as browser:
+        page, said, asked = browser.new_page(), [], {}
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("response", lambda answer: asked.update({answer.url: answer.status}))
+        start = f"http://localhost:{server.port}/user/ada/"
+        page.goto(f"{start}?token={TOKEN}", wait_until="networkidle")
+        assert said == []
+        assert page.url.partition("#")[0] == start
+        assert asked[f"{start}api/bundle"] == 200
+        assert all(url.startswith(start) and status in (200, 303) for url, status in asked.items())
+        assert page.evaluate("document.cookie") == ""
+        images = page.evaluate("fetch('api/images/0').then((answer) => answer.blob()).then((blob) => blob.type)")
+        assert images == "image/jpeg"
 
 
 def test_the_root_without_its_slash_leads_to_the_page(studio_place):

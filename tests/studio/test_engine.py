@@ -233,7 +233,9 @@ def check_terms(got, edited):
 
 def check_impact(got, edited, table, mode):
     known = table.label >= 0
-    impact = edited.removal_impact(table.scores[known], CLASSES[table.label[known]], table.group[known], mode=mode)
+    impact = edited.removal_impact(
+        table.scores[known], CLASSES[table.label[known]], table.group[known], mode=mode
+    )
     u = edited.network_.as_inputs(table.scores)
     clear_now = margins(edited.network_.class_scores(u)).min() > CLEAR
     for j, name in enumerate(CONCEPTS):

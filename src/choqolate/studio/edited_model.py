@@ -6,7 +6,7 @@ import io
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.calibration import model_state
 from choqolate.estimators.edits_file import apply_document
 from choqolate.estimators.table_training import training_rows
+from choqolate.network.fitted import SMALL_REMAINDER
 from choqolate.report.model_page import write_report
 
 if TYPE_CHECKING:
@@ -124,12 +125,12 @@ def check_reviewed(document: Mapping[str, Any]) -> None:
 
 def remainder_warnings(model: ChoqolateClassifier) -> list[str]:
     """Say which nodes the edits in force leave with little of their trained weight."""
-    edits = model.network_.edits_in_force
-    small: dict[int, float] = {}
-    for count in range(1, len(edits) + 1):
-        small |= replace(model.network_, edits=edits[:count]).small_remainders
-    names = model.node_names_
-    return [f"Node {n} ({names[n]}) keeps only {share:.2%} of its trained weight." for n, share in small.items()]
+    names, shares = model.node_names_, model.network_.retained.tolist()
+    return [
+        f"Node {n} ({names[n]}) keeps only {share:.2%} of its trained weight."
+        for n, share in enumerate(shares)
+        if share < SMALL_REMAINDER
+    ]
 
 
 def save_edited(model: ChoqolateClassifier, target: Path) -> Path:
