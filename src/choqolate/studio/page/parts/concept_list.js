@@ -28,6 +28,7 @@ export function conceptList(app, view, ranking) {
     if (!shown.includes(active)) active = shown[0] ?? null;
     const reorder = (key) => app.go({ order: key === "share" ? null : key }, { step: false });
     replace(order, field("Order", select(orders(app), sort, reorder, { id: "concept-order" })));
+    told.hidden = !needsImpact(sort) && found.length > 0 && found.length === shown.length;
     replace(told, listText(found.length, shown.length, sort, progress));
     place(list, shown.map((concept) => {
       if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));

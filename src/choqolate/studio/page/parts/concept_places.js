@@ -23,7 +23,7 @@ export function conceptPlaces(app, view) {
       key: "nodes", open: open.has("nodes"), toggle, name: (n) => nodeTitle(app.network, names, n),
       choice: (n) => nodeChoice(app, view, concept, n), gone: (n) => isGone(app.network, app.states.now, n, concept),
     }));
-    replace(classes, !app.network.oneLayer && shareTable("Share of each class, through its nodes",
+    replace(classes, !app.network.oneLayer && shareTable("Share of each class",
       entries(app, "conceptToClass", concept, app.network.C), {
         key: "classes", open: open.has("classes"), toggle,
         name: (r) => h("span", { class: "name" }, app.network.classes[r]),
@@ -57,7 +57,7 @@ function nodeChoice(app, view, concept, node) {
 function shareTable(title, found, { key, open, toggle, name, choice, gone }) {
   const larger = ({ now, before }) => Math.max(Math.abs(now), Math.abs(before));
   const most = Math.max(...found.map(larger), 1e-9);
-  const leading = found.slice(0, MOST).filter((one, rank) => rank < 3 || larger(one) >= LEAST);
+  const leading = found.slice(0, MOST).filter((one, rank) => rank < 1 || larger(one) >= LEAST);
   const shown = open ? found : leading;
   return h("div", {}, h("table", { class: "wide share-table" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, title), h("th", { "aria-hidden": "true" }),
