@@ -102,6 +102,24 @@ def test_a_restoration_in_a_file_leaves_the_edits_of_the_model_alone(tmp_path, m
     assert model.apply_edits(tmp_path / "edits.json").removal_.concepts == ("crest",)
 
 
+def test_edits_made_on_top_of_others_find_these_again(tmp_path, birds, model):
+    X, _, _ = birds
+    begun = model.remove_concepts(["sea", "forest"], recalibrate=X)
+    whole = begun.restore("sea").remove_concepts("crest").recalibrate(X)
+    document = edits_document(whole)
+    document["edits"] = document["edits"][len(begun.edits_) :]
+    document["model"]["state"] = model_state(begun.network_)
+    (tmp_path / "edits.json").write_text(json.dumps(document))
+    again = begun.apply_edits(tmp_path / "edits.json")
+    np.testing.assert_array_equal(again.class_scores(X), whole.class_scores(X))
+    assert again.edits_ == whole.edits_
+    elsewhere = model.remove_concepts("forest")
+    with pytest.raises(ChoqolateError, match="another state of this one"):
+        elsewhere.apply_edits(tmp_path / "edits.json")
+    with pytest.raises(ChoqolateError, match=r"Edit 1 .*nothing to restore"):
+        model.apply_edits(tmp_path / "edits.json", recalibrate=X)
+
+
 def test_without_nodes_a_class_is_found_by_its_name(tmp_path, birds):
     X, y, _ = birds
     model = cq.ChoqolateClassifier(n_nodes=None, epochs=5).fit(X, y)

@@ -19,7 +19,7 @@ import choqolate as cq
 from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.network.scaling import MinMax
-from choqolate.studio import app_server, build_bundle, create_app
+from choqolate.studio import build_bundle, create_app, studio_service
 from tests.studio.running import OWN, Running, running
 
 
@@ -194,7 +194,7 @@ def test_an_internal_error_is_one_sentence_and_the_log_says_more(server, monkeyp
     def fail(*_):
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr(app_server, "cached_thumbnail", fail)
+    monkeypatch.setattr(studio_service, "cached_thumbnail", fail)
     with caplog.at_level(logging.ERROR):
         answer = server.get("/api/images/3")
     assert answer.status == 500

@@ -89,6 +89,18 @@ def edited_as_far_as_possible(network, steps, locked=()):
     return network, possible
 
 
+def tamed(form, steps):
+    """Without huge factors for free weights: nothing rescales these, and Python's own differences lose their digits."""
+    if not FORMS[form].get("free_weights"):
+        return steps
+    return [
+        Reweight({name: min(factor, 2.5) for name, factor in step.factors.items()}, step.nodes)
+        if isinstance(step, Reweight)
+        else step
+        for step in steps
+    ]
+
+
 def prepared(form, seed, spread, earlier, terms):
     """A classifier that comes with edits, perhaps simplified after them."""
     classifier = random_classifier(form, seed, spread)
@@ -119,14 +131,13 @@ def close(got, expected, atol=1e-8):
 def test_the_engine_computes_what_python_computes(
     page, form, seed, spread, earlier, terms, steps, mode, baseline, target
 ):
-    model, locked = prepared(form, seed, spread, earlier, terms)
+    steps = tamed(form, steps)
+    model, locked = prepared(form, seed, spread, tamed(form, earlier), terms)
     table, row = random_table(seed), seed % 24
     network, possible = edited_as_far_as_possible(model.network_, steps, locked)
     edited = model.with_network(network)
-    wanted = None
-    if target:
-        order = np.argsort(-edited.class_scores(table.scores)[row], kind="stable")
-        wanted = int(order[-1])
+    scores = edited.class_scores(table.scores)[row]
+    wanted = int(scores.argmin()) if target and np.ptp(scores) > CLEAR else None
     task = [bundle_text(model, table), [step.as_dict() for step in steps], mode, row, baseline, wanted]
     got = page.evaluate(EVERYTHING, task)
     assert got["possible"] == possible
@@ -148,7 +159,7 @@ def check_state(got, edited, table, locked):
     clear = margins(scores) > CLEAR
     np.testing.assert_array_equal(np.array(state["predicted"])[clear], scores.argmax(1)[clear])
     close(state["shift"], network.class_shift)
-    np.testing.assert_allclose(state["retained"], network.retained, rtol=1e-8)
+    np.testing.assert_allclose(np.array(state["retained"], dtype=float), network.retained, rtol=1e-8)
     np.testing.assert_array_equal(state["gone"], network.gone.numpy().ravel())
     np.testing.assert_array_equal(state["frozen"], network.nodes.frozen.numpy().ravel())
     close(state["nodeAttributions"], edited.node_attributions_)
@@ -210,9 +221,10 @@ def check_explanation(got, edited, z, baseline):
 def check_terms(got, edited):
     capacity = edited.network_.nodes.capacity
     for node, listed in enumerate(got["terms"]):
-        expected = capacity.terms(node, 5)
-        close([term["weight"] for term in listed["terms"]], expected.weight)
-        close(listed["held"], expected.weight.sum())
+        expected = capacity.terms(node, 5).weight
+        weights = [term["weight"] for term in listed["terms"] if abs(term["weight"]) > 1e-12]
+        close(weights, expected[expected.abs() > 1e-12])
+        close(listed["held"], expected.sum())
         a, (b, c) = capacity.singles()[node], (part[node] for part in capacity.pairs(slice(None)))
         for term in listed["terms"]:
             weights = {"single": a.diag(), "min": b, "max": c}[term["kind"]]
@@ -255,7 +267,9 @@ def check_removal(got, edited, z, mode, wanted):
     assert got["leadBefore"] == pytest.approx(expected.lead_before, abs=1e-8 * (1 + np.abs(scores).max()))
     if got["method"] != "none":
         without = edited.with_network(edited.network_.edited(Remove(tuple(got["concepts"]), mode=mode)))
-        assert without.predict(z)[0] == CLASSES[got["after"]] != CLASSES[got["before"]]
+        assert without.predict(z)[0] != CLASSES[got["before"]]
+        if margins(without.class_scores(z)).min() > CLEAR:
+            assert without.predict(z)[0] == CLASSES[got["after"]]
         assert got["leadAfter"] == pytest.approx(expected.lead_after, abs=1e-6 * (1 + np.abs(scores).max()))
 
 

@@ -67,6 +67,9 @@ def demo(
     ),
     images: Annotated[int, typer.Option(metavar="N", min=40, help="How many images to draw (birds).")] = 6_000,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs to train.")] = 5,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Open the studio on the trained model at the end (birds).")
+    ] = False,
 ) -> None:
     """Do the whole job on what comes with the package: from drawn images to a corrected model, without a network.
 
@@ -77,14 +80,22 @@ def demo(
     from choqolate.demo.birds import run_birds
     from choqolate.demo.birds_page import write_demo_page
     from choqolate.demo.breast_cancer import run_breast_cancer
+    from choqolate.studio.launch import check_packages, serve_studio
 
+    if studio:
+        check_packages()
     if data is Data.breast_cancer:
+        if studio:
+            raise ChoqolateError("Expected --studio with the birds, whose images it shows. Leave out --data.")
         show.show_breast_cancer(open_console(), run_breast_cancer(output, n_runs=seeds))
         return
     console = open_console()
     result = run_birds(output, images, n_runs=seeds, tell=lambda step: console.print(step, style="dim", markup=False))
     write_demo_page(result)
     show.show_birds(console, result)
+    if studio:
+        names = (str(output / "model"), str(output / "scores.parquet"))
+        serve_studio(result.model, result.table, names=names, open_browser=True, tell=typer.echo)
 
 
 @app.command("eval")

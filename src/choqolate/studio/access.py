@@ -97,7 +97,7 @@ class Access:
             else:
                 await self.app(self._below_root(scope), receive, send)
         except Exception:
-            _LOG.exception("The studio's server failed on %s %s.", scope["method"], scope["path"])
+            _LOG.exception("The studio's server failed on %s %r.", scope["method"], scope["path"])
             if not send.started:
                 await _say(send, 500, "Internal error of the studio's server. Its log says more.")
 

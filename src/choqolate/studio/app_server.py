@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,22 +20,13 @@ from starlette.requests import ClientDisconnect
 
 from choqolate import __version__
 from choqolate._util.files import check_parent
-from choqolate.concepts.new_images import check_can_score, find_images
+from choqolate.concepts.new_images import check_can_score
 from choqolate.errors import ChoqolateError
-from choqolate.report.image_cards import shown_path
 from choqolate.studio.access import MARK, SELF, Access, AccessRules
 from choqolate.studio.body_limit import BodyLimit
-from choqolate.studio.bundle import NAMES, Bundle, build_bundle
+from choqolate.studio.bundle import NAMES, build_bundle
 from choqolate.studio.dropped_image import DroppedImages
-from choqolate.studio.edited_model import (
-    AnotherModelError,
-    Workshop,
-    check_reviewed,
-    remainder_warnings,
-    report_edited,
-    save_edited,
-    zip_edited,
-)
+from choqolate.studio.edited_model import AnotherModelError, Workshop
 from choqolate.studio.messages import (
     MOST_ROWS,
     EditsDocument,
@@ -48,8 +38,8 @@ from choqolate.studio.messages import (
 )
 from choqolate.studio.one_page import PAGE
 from choqolate.studio.page_files import PageFile, entity_tag, read_page
-from choqolate.studio.row_choice import AUDIT, COVERED, ROWS
-from choqolate.studio.thumbnails import cached_thumbnail
+from choqolate.studio.row_choice import ROWS
+from choqolate.studio.studio_service import StudioService
 from choqolate.studio.worker_threads import WorkerThreads
 
 if TYPE_CHECKING:
@@ -71,70 +61,6 @@ _ERRORS = {
     422: "The request does not fit the model",
     503: "The server is busy",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class StudioService:
-    """What the server answers with.
-
-    Attributes:
-        bundle: the model and rows of a table.
-        blob: the bundle as the page gets it.
-        workshop: where edits are applied.
-        save_to: folder for edited models.
-        dropped: scores images; ``None`` if the model cannot.
-        light, heavy: threads for images, and for everything that takes longer.
-    """
-
-    bundle: Bundle
-    blob: bytes
-    workshop: Workshop
-    save_to: Path
-    dropped: DroppedImages | None
-    light: WorkerThreads
-    heavy: WorkerThreads
-
-    def thumbnail(self, number: int) -> bytes | None:
-        """A small copy of the image of a row of the table, ``None`` if there is none."""
-        table = self.bundle.rows.table
-        if table.paths is None or number >= len(table):
-            return None
-        return cached_thumbnail(find_images(table.take([number]))[0])
-
-    def numbers(self, request: NumbersRequest) -> dict[str, Any]:
-        """What Python computes for edits."""
-        model = self.workshop.edited(request.document.as_file(), recalibrate=request.recalibrate)
-        return {
-            **self._judged(model),
-            "covered": self.workshop.measure(model, COVERED) if request.covered else None,
-            **self.workshop.values(model, request.rows),
-        }
-
-    def save(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Save the edited model to a new folder."""
-        model = self._reviewed(document)
-        judged = self._judged(model)
-        return {"folder": shown_path(str(save_edited(model, self.save_to))), **judged}
-
-    def zipped(self, document: dict[str, Any]) -> bytes:
-        """The edited model as an archive."""
-        return zip_edited(self._reviewed(document), self.save_to.name)
-
-    def report(self, document: dict[str, Any]) -> bytes:
-        """The report of the edited model."""
-        return report_edited(self.workshop.edited(document), self.bundle, shown_path(str(self.save_to)))
-
-    def _reviewed(self, document: dict[str, Any]) -> ChoqolateClassifier:
-        model = self.workshop.edited(document)
-        check_reviewed(document)
-        return model
-
-    def _judged(self, model: ChoqolateClassifier) -> dict[str, Any]:
-        return {
-            "audit": self.workshop.measure(model, AUDIT),
-            "shift": model.class_shift_.tolist(),
-            "warnings": remainder_warnings(model),
-        }
 
 
 def create_app(
@@ -191,9 +117,8 @@ def create_app(
         workshop=Workshop(bundle),
         save_to=target,
         dropped=None if why_not_score else DroppedImages(model, backbone),
-        light=WorkerThreads(2, waiting=2000),
-        heavy=WorkerThreads(2, waiting=100),
     )
+    light, heavy = WorkerThreads(2, waiting=2000), WorkerThreads(2, waiting=100)
     app = FastAPI(
         title="CHOQOLATE studio",
         version=__version__,
@@ -203,9 +128,9 @@ def create_app(
         redirect_slashes=False,
         servers=[{"url": rules.root_path}] if rules.root_path else None,
     )
-    _add_readings(app, service)
-    _add_edits(app, service)
-    _add_scoring(app, service)
+    _add_readings(app, service, light)
+    _add_edits(app, service, heavy)
+    _add_scoring(app, service, heavy)
     _add_page(app, files)
     _add_error_answers(app)
     app.add_middleware(BodyLimit, most_bytes=MOST_BYTES, exceptions={"/api/score": MOST_IMAGE_BYTES})
@@ -236,7 +161,7 @@ def _content(kind: str, *codes: int) -> dict[str, Any]:
     return {"response_class": Response, "responses": answers}
 
 
-def _require_mark(mark: Annotated[Literal["1"], Header(alias=MARK)]) -> None:
+async def _require_mark(mark: Annotated[Literal["1"], Header(alias=MARK)]) -> None:
     """Say in the schema that the header is needed; :class:`Access` checks it."""
 
 
@@ -244,7 +169,7 @@ _OWN = [Depends(_require_mark)]
 _EDIT_ERRORS = (403, 409, 413, 422, 503)
 
 
-def _add_readings(app: FastAPI, service: StudioService) -> None:
+def _add_readings(app: FastAPI, service: StudioService, threads: WorkerThreads) -> None:
     @app.get("/api/bundle", **_content(BLOB))
     async def get_bundle() -> Response:
         """Get the model and the first rows of the table as one safetensors blob."""
@@ -255,42 +180,43 @@ def _add_readings(app: FastAPI, service: StudioService) -> None:
         start: Annotated[int, Query(ge=0, le=2**31)], count: Annotated[int, Query(ge=0, le=MOST_ROWS)]
     ) -> Response:
         """Get further rows of the table, in the order of the bundle, as a safetensors blob."""
-        return Response(await service.light.run(service.bundle.rows_blob, start, count), media_type=BLOB)
+        return Response(await threads.run(service.bundle.rows_blob, start, count), media_type=BLOB)
 
     @app.get("/api/images/{number}", **_content("image/jpeg", 404, 422, 503))
     async def get_image(number: Annotated[int, PathParameter(ge=0, le=2**31)], request: Request) -> Response:
         """Get a small copy of the image of a row, by its number in the table."""
-        content = await service.light.run(service.thumbnail, number)
+        content = await threads.run(service.thumbnail, number)
         if content is None:
             raise HTTPException(404, "This row has no image that can be read.")
         return _tagged(request, PageFile(content, "image/jpeg", entity_tag(content)), "private, no-cache")
 
 
-def _add_edits(app: FastAPI, service: StudioService) -> None:
+def _add_edits(app: FastAPI, service: StudioService, threads: WorkerThreads) -> None:
     @app.post("/api/numbers", dependencies=_OWN, responses=_errors(*_EDIT_ERRORS))
     async def post_numbers(request: NumbersRequest) -> Numbers:
         """Compute what edits do: accuracies on the rows that they are judged on, and values of some rows."""
-        return Numbers(**await service.heavy.run(service.numbers, request))
+        options = {"recalibrate": request.recalibrate, "covered": request.covered}
+        return Numbers(**await threads.run(service.numbers, request.document.as_file(), request.rows, **options))
 
     @app.post("/api/model", dependencies=_OWN, responses=_errors(*_EDIT_ERRORS))
     async def post_model(document: EditsDocument) -> SavedModel:
         """Save the edited model to a new folder; every edit must be reviewed."""
-        return SavedModel(**await service.heavy.run(service.save, document.as_file()))
+        return SavedModel(**await threads.run(service.save, document.as_file()))
 
     @app.post("/api/model.zip", dependencies=_OWN, **_content("application/zip", *_EDIT_ERRORS))
     async def post_archive(document: EditsDocument) -> Response:
         """Get the edited model as a ZIP archive; every edit must be reviewed."""
-        content = await service.heavy.run(service.zipped, document.as_file())
+        content = await threads.run(service.zipped, document.as_file())
         return _download(content, "application/zip", f"{service.save_to.name}.zip")
 
     @app.post("/api/report", dependencies=_OWN, **_content("text/html", *_EDIT_ERRORS))
     async def post_report(document: EditsDocument) -> Response:
         """Get the report of the edited model as an HTML page."""
-        content = await service.heavy.run(service.report, document.as_file())
+        content = await threads.run(service.report, document.as_file())
         return _download(content, "text/html; charset=utf-8", "report.html")
 
 
-def _add_scoring(app: FastAPI, service: StudioService) -> None:
+def _add_scoring(app: FastAPI, service: StudioService, threads: WorkerThreads) -> None:
     body = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 
     @app.post(
@@ -305,7 +231,7 @@ def _add_scoring(app: FastAPI, service: StudioService) -> None:
             raise ChoqolateError(service.bundle.document["server"]["why_not_score"])
         if not request.headers.get("content-type", "").lower().startswith("image/"):
             raise HTTPException(415, "Expected an image, but got another type of content.")
-        return ScoredImage(**await service.heavy.run(service.dropped.score, await request.body()))
+        return ScoredImage(**await threads.run(service.dropped.score, await request.body()))
 
 
 def _add_page(app: FastAPI, files: dict[str, PageFile]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,7 @@ class Workshop:
             "worst_group": min(groups, key=lambda group: group["accuracy"], default=None),
         }
 
-    def values(self, model: ChoqolateClassifier, places: list[int]) -> dict[str, list[Any]]:
+    def values(self, model: ChoqolateClassifier, places: Sequence[int]) -> dict[str, list[Any]]:
         """Node values, class scores and predicted classes of some rows, by their places in the order of the bundle.
 
         Raises:
@@ -92,7 +92,7 @@ class Workshop:
             raise ChoqolateError(f"Expected rows from 0 to {len(rows) - 1}, but got {max(places)}.")
         if not places:
             return {"node_values": [], "scores": [], "predicted": []}
-        table = rows.table.take(rows.choice.order[places])
+        table = rows.table.take(rows.choice.order[list(places)])
         scores = model.class_scores(table)
         return {
             "node_values": model.transform(table).tolist(),

@@ -103,13 +103,14 @@ def make_server(app: Any) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            log_level="warning",
+            log_config=None,  # errors of ours are logged where they happen
+            log_level="critical",
             access_log=False,
             proxy_headers=False,
             server_header=False,
             ws="none",
             lifespan="off",
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=0,  # whoever presses Ctrl-C does not want to wait; nothing is ever half saved
         )
     )
 
@@ -124,16 +125,19 @@ def listen(host: str, port: int | None) -> socket.socket:
     Raises:
         ChoqolateError: if there is no such address, or the port is taken.
     """
+    if port is not None and not 0 <= port <= 65535:
+        raise ChoqolateError(f"Expected a port from 0 to 65535, but got {port}.")
     ports = range(FIRST_PORT, LAST_PORT + 1) if port is None else [port]
     try:
         family, _, _, _, place = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
         for number in ports:
             try:
-                return socket.create_server((place[0], number), family=family)
+                both = place[0] == "::" and socket.has_dualstack_ipv6()
+                return socket.create_server((place[0], number), family=family, dualstack_ipv6=both)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or error
         raise ChoqolateError(f"Expected an address to listen on, but {host} cannot be used: {said}.") from None
     which = f"port {port} is" if port is not None else f"ports {FIRST_PORT} to {LAST_PORT} are"

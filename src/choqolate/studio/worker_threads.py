@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException
 
 from choqolate._util.ignored_warnings import ignored_warnings
@@ -24,13 +25,23 @@ class WorkerThreads:
     """
 
     def __init__(self, at_a_time: int, waiting: int) -> None:
-        self._limiter, self._waiting = CapacityLimiter(at_a_time), waiting
+        self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="choqolate studio")
+        self._asked, self._most = 0, at_a_time + waiting
 
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Wait for the result of a function."""
-        if self._limiter.statistics().tasks_waiting >= self._waiting:
+        """Wait for the result of a function.
+
+        Raises:
+            HTTPException: if too many wait already.
+        """
+        if self._asked >= self._most:
             raise HTTPException(503, "The studio's server is busy. Try again in a moment.")
-        return await to_thread.run_sync(partial(_run_quietly, function, *args, **kwargs), limiter=self._limiter)
+        self._asked += 1
+        try:
+            work = partial(_run_quietly, function, *args, **kwargs)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._asked -= 1
 
 
 def _run_quietly(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -62,7 +62,7 @@ export class Studio {
   async scoreImage(file) {
     try {
       const answer = await this.api.post("api/score", file, { type: file.type || "application/octet-stream" });
-      this.dropped = { ...answer, name: file.name, scores: Float64Array.from(answer.scores) };
+      this.dropped = { ...answer, key: `dropped-${Date.now()}`, name: file.name, scores: Float64Array.from(answer.scores) };
       this.go({ view: "images", image: "dropped", why: null, against: null });
     } catch (error) {
       this.say(error.message, "warn");

@@ -206,14 +206,15 @@ export class Numerators {
   }
 }
 
-/** Inputs whose pairs differ between two weights of a node. */
+/** Inputs whose pairs differ between two weights of a node; those that lose first, so that no sum exceeds both ends. */
 function differing(one, other, n) {
   const I = one.capacity.nInputs;
-  const found = [];
+  const [less, more] = [[], []];
   for (let j = 0, at = n * I; j < I; j++, at++) {
-    if (one.factor[at] !== other.factor[at] || one.frozen[at] !== other.frozen[at]) found.push(j);
+    const [before, after] = [one.factor[at], other.factor[at]];
+    if (before !== after || one.frozen[at] !== other.frozen[at]) (after < before ? less : more).push(j);
   }
-  return found;
+  return less.concat(more);
 }
 
 function sameNode(one, other, n) {

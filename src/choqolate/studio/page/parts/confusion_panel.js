@@ -3,6 +3,7 @@ import { count, counted } from "../app/format.js";
 import { filteredRows } from "../app/selection.js";
 import { confusion } from "../engine/metrics.js";
 import { foldablePanel } from "./fold.js";
+import { isEdited } from "./image_subject.js";
 
 const MOST_IN_SIGHT = 6; // classes of a matrix beside the grid
 const MOST_PAIRS = 10;
@@ -33,7 +34,7 @@ function confusions(app) {
 }
 
 function note(app, { labelled }) {
-  return h("p", { class: "note" }, `${counted(labelled, "image")}. Small numbers: change against the model as opened.`);
+  return h("p", { class: "note" }, `${counted(labelled, "image")}.`, isEdited(app) && " Small numbers: change against the model as opened.");
 }
 
 function matrix(app, { now, before }) {

@@ -1,6 +1,6 @@
 import { button, h } from "../app/dom.js";
 import { counted, percent } from "../app/format.js";
-import { openImage } from "./image_grid.js";
+import { openImage, showOnly } from "./image_picks.js";
 import { thumbnail } from "./image_tile.js";
 import { conceptChips } from "./suspect_list.js";
 import { tryButton } from "./try_button.js";
@@ -11,7 +11,6 @@ const MOST_IMAGES = 5;
 /** A question about images of a class on which the model fails, with these images and a removal to try. */
 export function failingSlice(app, entry, { mode, key }) {
   const rows = entry.rows.filter((row) => app.rows.role[row] !== 2 || app.finalChecked);
-  const numbers = rows.map((row) => app.rows.number[row]);
   return h("article", { class: "panel failing" },
     h("h3", {}, entry.question, entry.spurious && h("span", { class: "badge warn" }, "spurious")),
     rows.length > 0 && h("ul", { class: "failing-images", "aria-label": "Images that the model gets wrong" },
@@ -21,16 +20,13 @@ export function failingSlice(app, entry, { mode, key }) {
       Number.isFinite(entry.share) ? `. Share in the model: ${percent(entry.share)}.` : "."),
     h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try without", key }),
       rows.length > 0 && button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
-        () => app.go({ view: "images", picked: numbers.join(","), image: null }), { "data-key": `${key}-all` })));
+        () => showOnly(app, rows), { "data-key": `${key}-all` })));
 }
 
 function failingImage(app, row, key) {
   const predicted = app.states.now.predicted[row];
   const name = app.network.classes[predicted];
   return h("button", { type: "button", class: "failing-image", "data-key": key, "aria-label": `Open ${rowName(app, row)}, predicted ${name}`,
-    onclick: () => {
-      app.go({ view: "images" });
-      openImage(app, row);
-    } },
+    onclick: () => openImage(app, row) },
   thumbnail(app, row), h("span", { class: "tile-line" }, verdictSign(app, row, predicted), h("span", { class: "name", title: name }, name)));
 }

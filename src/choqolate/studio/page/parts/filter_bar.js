@@ -35,7 +35,7 @@ export function filterBar(app) {
 
 /** Drop all filters, and picked images. */
 export function clearFilters(app) {
-  app.go(Object.fromEntries(FILTERS.map((key) => [key, null])));
+  app.go({ ...Object.fromEntries(FILTERS.map((key) => [key, null])), only: null });
 }
 
 function chipItems(app) {

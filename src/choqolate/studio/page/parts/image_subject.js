@@ -20,9 +20,9 @@ function rowSubject(app, row) {
     group: document.rows.groups[rows.group[row]], split: document.rows.splits[rows.split[row]], warnings: [] };
 }
 
-function droppedSubject({ name, scores, warnings, thumbnail }) {
+function droppedSubject({ key, name, scores, warnings, thumbnail }) {
   const source = thumbnail ? `data:image/jpeg;base64,${thumbnail}` : null;
-  return { key: "dropped", row: null, z: scores, name, source, path: null, truth: -1, warnings: warnings ?? [] };
+  return { key, row: null, z: scores, name, source, path: null, truth: -1, warnings: warnings ?? [] };
 }
 
 /** What a state makes of an image: {scores, predicted, nodeValues, probabilities}. */
@@ -39,7 +39,22 @@ function rowOutcome({ C, nNodes }, state, row) {
 /** Attributions of an image in a state, from the baseline of the route. */
 export function explanation(app, subject, state) {
   const baseline = app.route.baseline === "zero" ? "zero" : "mean";
-  return kept(state, `${subject.key} ${baseline}`, () => explainOne(app.network, state, subject.z, { baseline }));
+  if (!explanations.has(state)) explanations.set(state, new Map());
+  const known = explanations.get(state);
+  const key = explanationKey(app, subject);
+  if (!known.has(key)) known.set(key, explainOne(app.network, state, subject.z, { baseline }));
+  return known.get(key);
+}
+
+/** Whether the attributions of an image in the current state are computed already. */
+export function isExplained(app, subject) {
+  return Boolean(explanations.get(app.states.now)?.has(explanationKey(app, subject)));
+}
+
+const explanations = new WeakMap(); // by state
+
+function explanationKey(app, subject) {
+  return `${subject.key} ${app.route.baseline ?? ""}`;
 }
 
 /** The two classes that are compared: those of the route, else the predicted one and the truth or the runner-up. */
@@ -52,16 +67,6 @@ export function comparedClasses(app, subject) {
   const natural = [subject.truth, ...ranking].find((place) => place >= 0 && place !== first);
   const second = told(app.route.against);
   return [first, second >= 0 && second !== first ? second : natural];
-}
-
-const results = new WeakMap();
-
-function kept(state, key, compute) {
-  if (!results.has(state)) results.set(state, new Map());
-  const known = results.get(state);
-  if (key.startsWith("dropped")) return compute(); // another image may have been dropped
-  if (!known.has(key)) known.set(key, compute());
-  return known.get(key);
 }
 
 /** Whether edits since the model was opened are in force. */

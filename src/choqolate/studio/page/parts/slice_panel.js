@@ -21,7 +21,7 @@ function sliceContent(app) {
   const rows = app.selection ?? app.visibleRows;
   const text = selectionText(app.route);
   const head = h("p", {}, h("strong", {}, counted(rows.length, "image")), ": ",
-    app.route.picked ? "picked one by one" : text ? h("span", { class: "name" }, text) : "all that may be seen");
+    app.route.picked ? "picked" : text ? h("span", { class: "name" }, text) : "all that may be seen");
   const labelled = rows.filter((row) => app.rows.label[row] >= 0);
   if (!labelled.length) return [head, h("p", { class: "note" }, "None of them has a label, so there is no accuracy.")];
   const training = labelled.filter((row) => app.rows.role[row] === 0).length;

@@ -4,7 +4,7 @@ import { changeSection } from "../parts/image_change.js";
 import { imageFacts, probabilityBars } from "../parts/image_facts.js";
 import { flipSearch } from "../parts/image_flip.js";
 import { nodeSection, whySection } from "../parts/image_reasons.js";
-import { openSubject } from "../parts/image_subject.js";
+import { isExplained, openSubject } from "../parts/image_subject.js";
 
 /** The panel of one image: {element, update()}; rowsInOrder() gives the rows among which one goes on. */
 export function oneImagePanel(app, rowsInOrder) {
@@ -13,11 +13,13 @@ export function oneImagePanel(app, rowsInOrder) {
   const [previous, next] = [["←", "Previous image", -1], ["→", "Next image", 1]].map(([sign, text, step]) =>
     button(sign, () => go(step), { class: "button small", "aria-label": text, title: text }));
   const close = button("Close", () => app.go({ image: null, why: null, against: null }), { class: "button small", title: "Close (Escape)" });
-  const body = h("div", { class: "stack image-body" });
+  const facts = h("div", { class: "stack image-body" });
+  const reasons = h("div", { class: "stack image-body" });
   const element = h("aside", { class: "panel one-image", "aria-labelledby": "image-title" },
-    h("div", { class: "image-head" }, title, h("div", { class: "row" }, place, previous, next, close)), body);
+    h("div", { class: "image-head" }, title, h("div", { class: "row" }, place, previous, next, close)), facts, reasons);
   const open = new Set();
   let drawn = "";
+  let waiting = 0;
 
   const position = () => {
     const rows = rowsInOrder();
@@ -28,23 +30,33 @@ export function oneImagePanel(app, rowsInOrder) {
     const row = rows[at + step];
     if (row !== undefined) app.go({ image: String(app.rows.number[row]), why: null, against: null }, { step: false });
   };
+  const drawReasons = () => {
+    const subject = openSubject(app);
+    if (!subject || subject.missing) return;
+    replace(reasons, whySection(app, subject), changeSection(app, subject), search.section(subject), nodeSection(app, subject, open, drawReasons));
+    reasons.setAttribute("aria-busy", "false");
+  };
+  const search = flipSearch(app, drawReasons);
   const draw = () => {
     const subject = openSubject(app);
-    if (!subject || subject.missing) {
+    clearTimeout(waiting);
+    title.textContent = subject.name ?? "Image";
+    if (subject.missing) {
       search.stop();
-      title.textContent = "Image";
-      replace(body, h("p", { class: "message" }, subject?.missing ?? ""));
+      replace(facts, h("p", { class: "message" }, subject.missing));
+      replace(reasons);
       return;
     }
-    title.textContent = subject.name;
-    replace(body, imageFacts(app, subject), probabilityBars(app, subject), whySection(app, subject), changeSection(app, subject),
-      search.section(subject), nodeSection(app, subject, open, draw));
+    replace(facts, imageFacts(app, subject), probabilityBars(app, subject));
+    if (isExplained(app, subject)) return drawReasons();
+    reasons.setAttribute("aria-busy", "true"); // many nodes take a while: the rest of the page goes first
+    waiting = setTimeout(drawReasons, 0);
   };
-  const search = flipSearch(app, draw);
 
   const update = () => {
     element.hidden = !app.route.image;
     if (element.hidden) {
+      clearTimeout(waiting);
       search.stop();
       return;
     }
