@@ -1,10 +1,10 @@
 import { button, h, replace, runInSlices } from "../app/dom.js";
-import { counted, listed, percent } from "../app/format.js";
+import { count, listed, percent } from "../app/format.js";
 import { removedConcepts } from "./concept_marks.js";
 import { scoreMoments, siblingsInUse, usedConcepts } from "./score_moments.js";
 
 const PAUSE = 120;
-const MOST = 12;
+const MOST = 4;
 const OFFERED = 3;
 const CLOSE = 0.5;
 const WORTH = 0.1;
@@ -12,21 +12,25 @@ const WORTH = 0.1;
 /** How well the concepts in use still tell each removed one, with the closest of them offered for removal. */
 export function residualMeters(app, view) {
   const list = h("ul", { class: "residuals" });
-  const told = h("p", { class: "note" });
+  const more = h("div");
   const element = h("section", { class: "panel", "aria-label": "What is left of removed concepts", hidden: true },
     h("h2", {}, "What is left of removed concepts"),
     h("p", { class: "note" }, "If the concepts in use predict the score of a removed one (R² of a ridge regression, ",
       "cross-validated), the model can still rely on it through them."),
-    list, told);
+    list, more);
   const known = new Map();
   let key = null;
   let timer = 0;
+  let all = false;
 
   const show = () => {
     const removed = inOrder(app, known);
-    replace(list, removed.slice(0, MOST).map((concept) => meter(app, view, concept, known.get(concept))));
-    told.textContent = removed.length > MOST
-      ? `${counted(removed.length - MOST, "more removed concept")}: open one to see it first.` : "";
+    const shown = all ? removed : removed.slice(0, MOST);
+    replace(list, shown.map((concept) => meter(app, view, concept, known.get(concept))));
+    replace(more, removed.length > MOST && button(all ? "Show the first only" : `Show all ${count(removed.length)}`, () => {
+      all = !all;
+      show();
+    }, { class: "button small", "data-key": "more-residuals", "aria-expanded": all }));
   };
   const compute = (removed) => runInSlices("residual", scoreMoments(app).residualSteps(removed, usedConcepts(app)), {
     onDone: (found) => {
