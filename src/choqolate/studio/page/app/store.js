@@ -1,5 +1,6 @@
 import { readRoute, routeAddress, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
+import { listed } from "./format.js";
 import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
 import { hasSelection, selectedRows } from "./selection.js";
 import { parseBundle } from "../engine/bundle.js";
@@ -180,7 +181,19 @@ export class Studio {
   }
 
   remove(names, { nodes = null, mode = "rescale" } = {}) {
-    return this.tryDraft(withRemoval(this.draft, names, nodes, mode));
+    const left = names.filter((name) => !this.isGone(name, nodes));
+    if (left.length) return this.tryDraft(withRemoval(this.draft, left, nodes, mode));
+    this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} removed already.`);
+    return false;
+  }
+
+  /** Whether commits removed a concept from the given nodes; without nodes, from all of them. */
+  isGone(name, nodes = null) {
+    const { network, states } = this;
+    const place = network.concepts.indexOf(name);
+    if (this.draft.some((edit) => edit.edit === "restore" && edit.concepts.includes(name))) return false;
+    const some = nodes ?? Array.from({ length: network.nNodes }, (_, n) => n);
+    return place >= 0 && some.every((n) => states.committed.gone[n * network.I + place]);
   }
 
   reweight(factors, { nodes = null, amend = false, live = false } = {}) {
