@@ -1,8 +1,8 @@
 /** The draft: edits that are tried and not yet committed. All functions return another list. */
 
-/** Take concepts out; what the draft did to them before in the same nodes is dropped. */
+/** Take concepts out; what the draft did to them before in the same nodes (without nodes, anywhere) is dropped. */
 export function withRemoval(draft, names, nodes, mode) {
-  const others = withoutConcepts(draft, names, nodes);
+  const others = withoutConcepts(draft, names, nodes ?? undefined);
   const same = others.find((edit) => edit.edit === "remove" && edit.mode === mode && sameNodes(edit.nodes, nodes));
   if (!same) return [...others, { edit: "remove", concepts: [...new Set(names)], nodes, mode }];
   const merged = { ...same, concepts: [...new Set([...same.concepts, ...names])] };

@@ -1,4 +1,4 @@
-import { readRoute, writeRoute } from "./address.js";
+import { readRoute, routeAddress, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { listed } from "./format.js";
 import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
@@ -149,6 +149,7 @@ export class Studio {
 
   /** Follow the address, after the back button. */
   follow() {
+    if (location.hash === routeAddress(this.route)) return;
     const { edits, ...route } = readRoute();
     this.route = { view: "overview", ...route, ...(this.route.edits ? { edits: this.route.edits } : {}) };
     this.selected = null;

@@ -10,7 +10,8 @@ export function chosenConcepts(app, view) {
     view.chosen.clear();
     app.onChange();
   };
-  const slider = weightSlider(app, (factor, how) => app.reweight(Object.fromEntries(names().map((name) => [name, factor])), how));
+  const slider = weightSlider(app, (factor, how) =>
+    app.reweight(Object.fromEntries(names().map((name) => [name, factor])), how));
   const told = h("strong");
   const element = h("div", { class: "chosen-concepts", role: "group", "aria-label": "Chosen concepts", hidden: true },
     h("div", { class: "row" }, told,

@@ -3,6 +3,7 @@ import { percent } from "../app/format.js";
 import { flowClasses } from "./flow_classes.js";
 import { flowLayout, ribbonPath } from "./flow_layout.js";
 import { place } from "./in_place.js";
+import { range } from "./index_range.js";
 
 const MOST_NODES = 16;
 const OTHERS = -1;
@@ -17,7 +18,8 @@ export function classFlow(app) {
   const table = h("div", { class: "visually-hidden" });
   const element = h("section", { class: "panel", "aria-label": "From nodes to classes" },
     h("div", { class: "panel-head" }, h("h2", {}, "From nodes to classes"), choice.element),
-    h("p", { class: "note" }, "How much of each class comes from which node. Point at a node or class, or press it, to single it out."),
+    h("p", { class: "note" },
+      "How much of each class comes from which node. Point at a node or class, or press it, to single it out."),
     drawing, table);
   const parts = new Map();
   let pinned = null;
@@ -31,15 +33,20 @@ export function classFlow(app) {
     const made = (key, create) => parts.get(key) ?? parts.set(key, create()).get(key);
     drawing.style.height = `${layout.height.toFixed(1)}px`;
     svg.setAttribute("viewBox", `0 0 100 ${layout.height.toFixed(1)}`);
-    place(svg, layout.ribbons.map((ribbon) => drawRibbon(made(`r${ribbon.node}-${ribbon.target}`, newRibbon), ribbon, shown)));
-    place(left, layout.left.map((item) => drawLabel(made(`n${item.id}`, () => newLabel(`n${item.id}`)), item, shown.nodeText(item.id))));
-    place(right, layout.right.map((item) => drawLabel(made(`c${item.id}`, () => newLabel(`c${item.id}`)), item, shown.classText(item.id))));
+    place(svg, layout.ribbons.map((ribbon) =>
+      drawRibbon(made(`r${ribbon.node}-${ribbon.target}`, newRibbon), ribbon, shown)));
+    const labels = (items, sign, text) => items.map((item) =>
+      drawLabel(made(`${sign}${item.id}`, () => newLabel(`${sign}${item.id}`)), item, text(item.id)));
+    place(left, labels(layout.left, "n", shown.nodeText));
+    place(right, labels(layout.right, "c", shown.classText));
     replace(table, shareTable(shown));
     highlight(pinned);
   };
   const highlight = (key) => {
     drawing.classList.toggle("singled", Boolean(key));
-    for (const ribbon of svg.children) ribbon.classList.toggle("on", [ribbon.dataset.from, ribbon.dataset.to].includes(key));
+    for (const ribbon of svg.children) {
+      ribbon.classList.toggle("on", [ribbon.dataset.from, ribbon.dataset.to].includes(key));
+    }
     for (const label of [...left.children, ...right.children]) {
       const share = key && label.dataset.key[0] !== key[0] ? shareBetween(shown, key, label.dataset.key) : null;
       label.classList.toggle("on", label.dataset.key === key || (share !== null && Math.abs(share) >= 0.005));
@@ -68,7 +75,7 @@ function flowContent({ network, states }, classes) {
   const before = shareIn(states.original);
   const now = shareIn(states.now);
   const mass = (n) => classes.reduce((sum, r) => sum + Math.abs(before(r, n)), 0);
-  const ranked = Array.from({ length: N }, (_, n) => n).sort((a, b) => mass(b) - mass(a));
+  const ranked = range(N).sort((a, b) => mass(b) - mass(a));
   const kept = N > MOST_NODES + 1 ? ranked.slice(0, MOST_NODES) : ranked;
   const rest = ranked.slice(kept.length);
   const middle = (n) => classes.reduce((sum, r, index) => sum + index * Math.abs(before(r, n)), 0) / (mass(n) || 1);
@@ -97,13 +104,14 @@ function drawRibbon(path, ribbon, shown) {
   path.setAttribute("class", shown.second(ribbon.target) ? "second" : "");
   path.dataset.from = `n${ribbon.node}`;
   path.dataset.to = `c${ribbon.target}`;
-  path.firstChild.textContent = `${shown.nodeText(ribbon.node).join(" ")} → ${shown.classText(ribbon.target)[1]}: ${percent(ribbon.share)}`;
+  const ends = [shown.nodeText(ribbon.node).join(" "), shown.classText(ribbon.target)[1]];
+  path.firstChild.textContent = `${ends.join(" → ")}: ${percent(ribbon.share)}`;
   return path;
 }
 
 function newLabel(key) {
   return h("button", { type: "button", class: "flow-label", "data-key": key, "aria-pressed": "false" },
-    h("span", { class: "number" }), h("span", { class: "name" }), h("span", { class: "amount" }), h("span", { class: "post" }));
+    ["number", "name", "amount", "post"].map((part) => h("span", { class: part })));
 }
 
 function drawLabel(label, item, [number, text]) {
@@ -118,8 +126,9 @@ function drawLabel(label, item, [number, text]) {
 
 /** The same as a table, for screen readers. */
 function shareTable(shown) {
+  const columns = ["Node", ...shown.classes.map((r) => shown.classText(r)[1])];
   return h("table", {}, h("caption", {}, "Share of each class that comes from each node"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Node"), shown.classes.map((r) => h("th", { scope: "col" }, shown.classText(r)[1])))),
+    h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, shown.nodes.map((n) => h("tr", {}, h("th", { scope: "row" }, shown.nodeText(n).join(" ")),
       shown.classes.map((r) => h("td", {}, percent(shown.share(r, n), 0)))))));
 }

@@ -10,7 +10,7 @@ export function conceptOf(network, input) {
 /**
  * The words of a node's cloud, in the order of their shares in the original model, so that an edit moves nothing.
  *
- * Returns {words: [{input, name, share, before, gone, grew}], others: {count, share}}; what has grown from below is last.
+ * Returns {words: [{input, name, share, before, gone, grew}], others: {count, share}}.
  */
 export function cloudWords(network, original, now, node, most = MOST) {
   const { I, inputs } = network;
@@ -27,7 +27,8 @@ export function cloudWords(network, original, now, node, most = MOST) {
   const rest = ranked.slice(kept.length).filter((word) => !word.gone);
   for (const word of kept) word.grew = word.share - word.before >= GROWTH;
   kept.sort((a, b) => Math.abs(b.before) - Math.abs(a.before));
-  return { words: kept, others: { count: rest.length, share: rest.reduce((sum, word) => sum + Math.abs(word.share), 0) } };
+  const share = rest.reduce((sum, word) => sum + Math.abs(word.share), 0);
+  return { words: kept, others: { count: rest.length, share } };
 }
 
 /** Size of a word in rem: its area grows with its share, on one scale for all nodes. */

@@ -7,7 +7,7 @@ import { conceptStrip } from "./concept_strip.js";
 import { changeMark } from "./score_table.js";
 import { siblingList } from "./sibling_list.js";
 
-/** All about the open concept. */
+/** All about the open concept, in panels: the first has its name and its edits. */
 export function conceptDetail(app, view, ranking) {
   const title = h("h2", { class: "name", id: "concept-title", tabindex: "-1" });
   const badges = h("span", { class: "mark-badges" });
@@ -17,16 +17,16 @@ export function conceptDetail(app, view, ranking) {
   const places = conceptPlaces(app, view);
   const strip = conceptStrip(app);
   const siblings = siblingList(app, view);
-  const rows = h("p", { class: "note" });
-  const element = h("div", { class: "stack" },
+  const panels = [
     h("section", { class: "panel", "aria-labelledby": "concept-title" },
       h("div", { class: "panel-head concept-head" }, h("div", { class: "row" }, title, badges), shares),
       h("div", { class: "columns concept-top" }, edit.element, effect)),
-    h("section", { class: "panel", "aria-label": "Where it acts" }, h("h2", {}, "Where it acts"), places.element),
-    h("section", { class: "panel", "aria-label": "Its images" }, h("h2", {}, "Its images"), rows, strip.element),
-    h("section", { class: "panel", "aria-label": "Siblings" }, h("h2", {}, "Siblings"),
-      h("p", { class: "note" }, "Concepts whose scores rise with its own or, below zero, fall: correlations on the rows that are not covered."),
-      siblings.element));
+    panel("Where it acts", null, places.element),
+    panel("Its images", "By its score, among all rows that may be seen; 0 is the lowest score in training, 1 the highest.",
+      strip.element),
+    panel("Siblings", "Concepts whose scores rise with its own or, below zero, fall: correlations on rows that are not covered.",
+      siblings.element),
+  ];
   let shown = null;
 
   const update = (concept) => {
@@ -42,11 +42,15 @@ export function conceptDetail(app, view, ranking) {
     edit.update(marks[concept]);
     replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking));
     places.update(concept);
-    rows.textContent = "By its score, among all rows that may be seen. Scores are scaled: 0 is the lowest in training, 1 the highest.";
     strip.update(concept);
     siblings.update(concept, marks);
   };
-  return { element, update };
+  return { panels, update };
+}
+
+function panel(title, note, content) {
+  return h("section", { class: "panel", "aria-label": title }, h("h2", {}, title),
+    note && h("p", { class: "note" }, note), content);
 }
 
 function effectOf(concept, mark, view, ranking) {
@@ -66,7 +70,8 @@ function effectOf(concept, mark, view, ranking) {
 function figure(label, now, change, rank) {
   if (Number.isNaN(now)) return null;
   return h("div", {}, h("dt", {}, label),
-    h("dd", {}, `${percent(now)} → ${percent(now + change)} `, changeMark(change), " ", h("small", { class: "note" }, rank)));
+    h("dd", {}, `${percent(now)} → ${percent(now + change)} `, changeMark(change),
+      h("small", { class: "note" }, rank)));
 }
 
 /** "rank 3 of 48": the first gains most. */

@@ -8,8 +8,8 @@ const MOST = 200;
 
 /** All concepts: searched, ordered, marked; one is opened, several are chosen. `view` holds what other parts share. */
 export function conceptList(app, view, ranking) {
-  const search = h("input", { type: "search", id: "concept-search", placeholder: `Search ${count(app.network.M)} concepts`,
-    "aria-label": "Search concepts", autocomplete: "off", spellcheck: "false", oninput: () => update() });
+  const search = h("input", { type: "search", id: "concept-search", "aria-label": "Search concepts",
+    autocomplete: "off", placeholder: `Search ${count(app.network.M)} concepts`, spellcheck: "false", oninput: () => update() });
   const order = h("div", { class: "row" });
   const told = h("p", { class: "note", role: "status" });
   const list = h("ul", { class: "concept-list", "aria-label": "Concepts" });
@@ -26,8 +26,9 @@ export function conceptList(app, view, ranking) {
     const found = matching(app, search.value, orderedConcepts(app, sort, values));
     shown = found.slice(0, MOST);
     if (!shown.includes(active)) active = shown[0] ?? null;
-    replace(order, field("Order", select(orders(app), sort, (key) => app.go({ order: key === "share" ? null : key }, { step: false }),
-      { id: "concept-order" })));
+    const reorder = (key) => app.go({ order: key === "share" ? null : key }, { step: false });
+    replace(order, field("Order", select(orders(app), sort, reorder, { id: "concept-order" })));
+    told.hidden = !needsImpact(sort) && found.length > 0 && found.length === shown.length;
     replace(told, listText(found.length, shown.length, sort, progress));
     place(list, shown.map((concept) => {
       if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));
@@ -70,7 +71,8 @@ export function conceptList(app, view, ranking) {
 function moveInList(event, at, length, focusRow, search) {
   const part = event.target.type === "checkbox" ? "box" : "button";
   const moves = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: length - 1, PageDown: at + 10, PageUp: at - 10 };
-  if (event.key === "ArrowLeft" || event.key === "ArrowRight") focusRow(at, event.key === "ArrowLeft" ? "box" : "button");
+  if (event.key === "ArrowLeft") focusRow(at, "box");
+  else if (event.key === "ArrowRight") focusRow(at, "button");
   else if (event.key === "ArrowUp" && at === 0) search.focus();
   else if (event.key in moves) focusRow(moves[event.key], part);
   else return;
@@ -88,14 +90,17 @@ function listText(found, shown, sort, progress) {
   const parts = [];
   if (found > shown) parts.push(`The first ${count(shown)} of ${count(found)}: search for the others.`);
   if (progress < 1) parts.push(`Removing each concept on its own… ${Math.round(100 * progress)}%`);
-  else if (sort === "flips") parts.push("Images whose prediction changes if the concept alone is removed from the model as it is now.");
-  else if (needsImpact(sort)) parts.push("Points gained or lost if the concept alone is removed from the model as it is now.");
+  else if (needsImpact(sort)) {
+    const what = sort === "flips" ? "Images that flip" : "Points gained";
+    parts.push(`${what} if the concept alone is removed from the model as it is now.`);
+  }
   return parts.join(" ");
 }
 
 function newRow(app, concept, open, choose) {
   const name = app.network.concepts[concept];
-  const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`, onchange: (event) => choose(event.target.checked) });
+  const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`,
+    onchange: (event) => choose(event.target.checked) });
   const bar = h("span", { class: "level" });
   const value = h("span", { class: "amount" });
   const badges = h("span", { class: "mark-badges" });

@@ -1,11 +1,12 @@
 import { h } from "../app/dom.js";
+import { range } from "./index_range.js";
 
 /** What has happened to each concept, and what is known of it: one object per concept. */
 export function conceptMarks(app) {
   const { network, states: { now }, document: { spurious, suspects, model } } = app;
   const named = (names) => new Set(names ?? []);
   const [marked, suspect, locked] = [named(spurious), named(suspectNames(suspects)), named(model.locked_concepts)];
-  const reweighted = named(now.inForce.filter((edit) => edit.edit === "reweight").flatMap((edit) => Object.keys(edit.factors)));
+  const reweighted = named(now.inForce.flatMap((edit) => (edit.edit === "reweight" ? Object.keys(edit.factors) : [])));
   return network.concepts.map((name, concept) => {
     const nodes = nodesWithout(network, now, concept);
     return {
@@ -34,10 +35,6 @@ function nodesWithout(network, state, concept) {
 
 function suspectNames(suspects) {
   return suspects ? [...suspects.to_remove, ...suspects.helpful.flatMap((one) => one.concepts)] : [];
-}
-
-function range(n) {
-  return Array.from({ length: n }, (_, index) => index);
 }
 
 /** Badges of a concept; the short form is for lists. */

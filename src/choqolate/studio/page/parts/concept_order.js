@@ -33,8 +33,8 @@ export function conceptValues(app, order, impact) {
 
 function bars(values, text) {
   const most = values.reduce((best, value) => (Number.isFinite(value) ? Math.max(best, Math.abs(value)) : best), 0);
-  return Array.from(values, (value) => ({ value, text: text(value), size: most && Number.isFinite(value) ? Math.abs(value) / most : 0,
-    sign: Math.sign(value) || 0 }));
+  const size = (value) => (most && Number.isFinite(value) ? Math.abs(value) / most : 0);
+  return Array.from(values, (value) => ({ value, text: text(value), size: size(value), sign: Math.sign(value) || 0 }));
 }
 
 /** Places of all concepts in an order; until effects are known, by their shares. */

@@ -36,7 +36,8 @@ function tile(app, row, concept) {
   const { truth, right, text } = verdict(app, row);
   const address = app.images(row);
   const number = app.rows.number[row];
-  return h("button", { type: "button", class: "strip-tile", "data-key": `strip-${number}`, title: app.rows.paths[row] ?? `Row ${count(number)}`,
+  return h("button", { type: "button", class: "strip-tile", "data-key": `strip-${number}`,
+    title: app.rows.paths[row] ?? `Row ${count(number)}`,
     onclick: () => app.go({ view: "images", image: String(number) }) },
   address ? h("img", { src: address, alt: `Image of row ${number}`, loading: "lazy", width: "96", height: "96" })
     : h("span", { class: "no-image" }, `row ${count(number)}`),

@@ -16,9 +16,10 @@ export function askForFinalCheck(app) {
   const dialog = showDialog("Final check",
     h("div", { class: "stack" },
       h("p", {}, `This shows the numbers of ${app.document.rows.covered}. The history notes the time.`),
-      h("p", {}, "Do it once, after the last edit. If you go on editing with these numbers in sight, they no longer tell ",
-        "how the model does on new images."),
-      app.draft.length > 0 && h("p", { class: "message warn" }, "The draft is not committed yet. Commit or discard it first if you can."),
+      h("p", {}, "Do it once, after the last edit. If you go on editing with these numbers in sight, they no longer ",
+        "tell how the model does on new images."),
+      app.draft.length > 0 && h("p", { class: "message warn" },
+        "The draft is not committed yet. Commit or discard it first if you can."),
       h("div", { class: "row" },
         button("Show the numbers", () => {
           dialog.close();
@@ -32,8 +33,8 @@ export function checkedNote(app) {
   const { finalChecks, head } = app.history;
   const stale = finalChecks.find((check) => check.at !== head) ?? (app.draft.length ? finalChecks.at(-1) : null);
   if (stale) {
-    return h("p", { class: "message warn" }, `The edits differ from those of the final check (${moment(stale.time)}). These rows `,
-      "may have guided them: say so wherever you report the numbers.");
+    return h("p", { class: "message warn" }, `The edits differ from those of the final check (${moment(stale.time)}). `,
+      "These rows may have guided them: say so wherever you report the numbers.");
   }
   return h("p", { class: "note" }, `Final check: ${moment(finalChecks.at(-1).time)}.`);
 }

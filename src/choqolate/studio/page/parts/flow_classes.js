@@ -1,9 +1,15 @@
-import { h, replace, select } from "../app/dom.js";
+import { button, h, replace, select } from "../app/dom.js";
 import { measureAll } from "../engine/metrics.js";
+import { range } from "./index_range.js";
 
 const MOST = 10;
+const WAYS = [
+  ["images", `${MOST} classes with most images`],
+  ["change", `${MOST} classes with the largest change`],
+  ["own", "My choice of classes"],
+];
 
-/** The choice of classes for the flow, where there are many: those with most images, with the largest change, or chosen ones. */
+/** The choice of classes for the flow, where there are many: most images, largest change, or the reader's own. */
 export function flowClasses(app, onchange) {
   const { network } = app;
   const element = h("div", { class: "row flow-choice" });
@@ -27,10 +33,9 @@ export function flowClasses(app, onchange) {
   const update = () => {
     if (!many) return;
     const now = chosen();
-    const ways = [["images", `${MOST} classes with most images`], ["change", `${MOST} classes with the largest change`], ["own", "My choice of classes"]];
     const others = range(network.C).filter((r) => !now.includes(r));
     replace(element,
-      select(ways, way, (value) => {
+      select(WAYS, way, (value) => {
         if (value === "own") own = now;
         way = value;
         onchange();
@@ -39,12 +44,8 @@ export function flowClasses(app, onchange) {
         (value) => value !== "" && choose([...now, Number(value)]), { "aria-label": "Add a class", id: "flow-add" }),
       way === "own" && h("ul", { class: "chips" }, now.map((r) => h("li", { class: "chip" },
         h("span", { class: "name" }, network.classes[r]),
-        now.length > 1 && h("button", { type: "button", class: "close", "data-key": `flow-drop-${r}`, "aria-label": `Hide ${network.classes[r]}`,
-          onclick: () => choose(now.filter((other) => other !== r)) }, "×")))));
+        now.length > 1 && button("×", () => choose(now.filter((other) => other !== r)),
+          { class: "close", "data-key": `flow-drop-${r}`, "aria-label": `Hide ${network.classes[r]}` })))));
   };
   return { element, update, chosen };
-}
-
-function range(n) {
-  return Array.from({ length: n }, (_, index) => index);
 }

@@ -6,6 +6,7 @@ import { EditError } from "../engine/network.js";
 const MOST_KEPT = 12;
 const PAUSE = 400;
 const SHORT_PAUSE = 60;
+const REFUSAL = "It cannot be removed alone: a node would have nothing left.";
 
 /**
  * The effects of removing each concept alone from the model as it is now, computed while the page stays alive.
@@ -35,7 +36,8 @@ export function impactRanking(app, onKnown) {
     }
     return { impact: latest.mode === mode ? latest.impact : null, progress };
   };
-  const start = (key, mode) => runInSlices("impact", impactOfEach(app.network, app.states.now, app.numberRows, { mode }), {
+  const steps = (mode) => impactOfEach(app.network, app.states.now, app.numberRows, { mode });
+  const start = (key, mode) => runInSlices("impact", steps(mode), {
     onProgress: (done) => {
       if (current !== key) return;
       const shown = Math.floor(20 * progress);
@@ -81,8 +83,10 @@ function withChanges(impact) {
 }
 
 function ofConcept(impact, concept) {
-  return { accuracyNow: impact.accuracyNow, accuracyChange: impact.accuracyChange[concept], worstGroupNow: impact.worstGroupNow,
-    worstGroupChange: impact.worstGroupChange[concept], flips: impact.flips[concept], refusal: null };
+  if (Number.isNaN(impact.accuracy[concept]) && !Number.isNaN(impact.accuracyNow)) return { refusal: REFUSAL };
+  const { accuracyNow, accuracyChange, worstGroupNow, worstGroupChange, flips: flipped } = impact;
+  return { accuracyNow, accuracyChange: accuracyChange[concept], worstGroupNow,
+    worstGroupChange: worstGroupChange[concept], flips: flipped[concept], refusal: null };
 }
 
 /** The effect of removing one concept, or the sentence that says why it cannot be removed. */
@@ -92,8 +96,9 @@ function removalEffect(app, concept, mode) {
   try {
     const after = network.state([...now.edits, edit]);
     const [before, then] = [now, after].map((state) => measureAll(network, rows, state, numberRows));
+    const [worstGroupNow, worstGroupThen] = [before, then].map((one) => one.worstGroup?.accuracy);
     return { accuracyNow: before.all.accuracy, accuracyChange: then.all.accuracy - before.all.accuracy,
-      worstGroupNow: before.worstGroup?.accuracy, worstGroupChange: then.worstGroup?.accuracy - before.worstGroup?.accuracy,
+      worstGroupNow, worstGroupChange: worstGroupThen - worstGroupNow,
       flips: flips(now.predicted, after.predicted, numberRows).length, refusal: null };
   } catch (error) {
     if (!(error instanceof EditError)) throw error;

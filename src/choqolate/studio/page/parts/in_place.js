@@ -1,4 +1,4 @@
-/** Put children into an element in this order; those that are in place are not touched, so that they can move gently. */
+/** Put children into an element in this order; those in place are not touched, so that they can change gently. */
 export function place(element, children) {
   const active = element.contains(document.activeElement) ? document.activeElement : null;
   children.forEach((child, index) => {

@@ -3,7 +3,7 @@ import { s } from "../app/dom.js";
 const HEIGHT = 16;
 const WIDTH = 120;
 
-/** A drawing of an accuracy: a bar for its interval, a dot for now, a hollow tick for the original. For the eye only. */
+/** A drawing of an accuracy: a bar for its interval, a dot for now, a tick for the original. For the eye only. */
 export function intervalBar({ low, high, now, original }, start) {
   const x = (value) => WIDTH * Math.min(1, Math.max(0, (value - start) / (1 - start)));
   const middle = HEIGHT / 2;

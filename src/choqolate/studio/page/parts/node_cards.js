@@ -1,6 +1,7 @@
 import { button, h, replace } from "../app/dom.js";
 import { listed, percent } from "../app/format.js";
 import { place } from "./in_place.js";
+import { range } from "./index_range.js";
 import { nodeFormula } from "./node_formula.js";
 import { wordCloud } from "./word_cloud.js";
 
@@ -21,9 +22,9 @@ export function nodeCards(app) {
     const kind = app.route.nodes === "formulas" ? "formulas" : "";
     replace(choice, KINDS.map(([key, label]) => button(label, () => app.go({ nodes: key }, { step: false }),
       { class: "button small", "data-key": `nodes-${key}`, "aria-pressed": kind === key })));
-    told.textContent = kind
-      ? "Weighted sums of concepts, and of the smaller (min) or larger (max) of two."
-      : `The larger a word, the greater its share of the ${network.oneLayer ? "class" : "node"}. Removed words are crossed out, ↑ marks words that grew.`;
+    told.textContent = kind ? "Weighted sums of concepts, and of the smaller (min) or larger (max) of two."
+      : `The larger a word, the greater its share of the ${network.oneLayer ? "class" : "node"}. `
+        + "Removed words are crossed out, ↑ marks words that grew.";
     const chosen = all ? range(network.nNodes) : heaviest(app, MOST);
     const names = network.nodeNames(app.states.now);
     place(grid, chosen.map((node) => {
@@ -32,10 +33,11 @@ export function nodeCards(app) {
       cards.get(key).update(names[node]);
       return cards.get(key).element;
     }));
-    replace(more, network.nNodes > MOST && button(all ? `Show the ${MOST} heaviest only` : `Show all ${network.nNodes}`, () => {
+    const label = all ? `Show the ${MOST} heaviest only` : `Show all ${network.nNodes}`;
+    replace(more, network.nNodes > MOST && button(label, () => {
       all = !all;
       update();
-    }, { class: "button small", "data-key": "more-nodes" }));
+    }, { class: "button small", "data-key": "more-nodes", "aria-expanded": all }));
   };
   const title = network.oneLayer ? "Classes and their concepts" : "Nodes and their concepts";
   const element = h("section", { class: "panel", "aria-label": title },
@@ -43,16 +45,13 @@ export function nodeCards(app) {
   return { element, update };
 }
 
-function range(n) {
-  return Array.from({ length: n }, (_, index) => index);
-}
-
 /** The nodes with most weight in the classes of the original model, in their own order. */
 function heaviest({ network, states }, most) {
   const nodes = range(network.nNodes);
   if (nodes.length <= most || network.oneLayer) return nodes.slice(0, most);
   const shares = states.original.classAttributions;
-  const weight = nodes.map((node) => range(network.C).reduce((sum, r) => sum + Math.abs(shares[r * network.nNodes + node]), 0));
+  const size = (r, node) => Math.abs(shares[r * network.nNodes + node]);
+  const weight = nodes.map((node) => range(network.C).reduce((sum, r) => sum + size(r, node), 0));
   return nodes.sort((a, b) => weight[b] - weight[a]).slice(0, most).sort((a, b) => a - b);
 }
 
@@ -63,7 +62,7 @@ function nodeCard(app, node, kind) {
   const left = h("p", { class: "node-left" });
   const body = kind ? nodeFormula(app, node, where) : wordCloud(app, node, where);
   const heading = app.network.oneLayer ? name : [h("span", { class: "node-number" }, `Node ${node}`), " ", name];
-  const element = h("article", { class: "node-card", "data-node": node }, h("h3", {}, heading), classes, body.element, left);
+  const element = h("article", { class: "node-card" }, h("h3", {}, heading), classes, body.element, left);
   const update = (nodeName) => {
     name.textContent = app.network.oneLayer ? app.network.classes[node] : nodeName;
     classes.textContent = app.network.oneLayer ? "" : contribution(app, node);
@@ -76,8 +75,10 @@ function nodeCard(app, node, kind) {
 
 /** "62% of waterbird, 8% of landbird" */
 function contribution({ network, states }, node) {
-  const shares = range(network.C).map((r) => ({ r, share: states.now.classAttributions[r * network.nNodes + node] }));
-  const ranked = shares.filter(({ share }) => Math.abs(share) >= 0.005).sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
+  const ranked = range(network.C)
+    .map((r) => ({ r, share: states.now.classAttributions[r * network.nNodes + node] }))
+    .filter(({ share }) => Math.abs(share) >= 0.005)
+    .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
   if (!ranked.length) return "Hardly contributes to any class";
   return `Makes up ${listed(ranked.map(({ r, share }) => `${percent(share, 0)} of ${network.classes[r]}`), 3)}`;
 }
@@ -86,7 +87,9 @@ function remainder(state, node) {
   const retained = state.retained[node];
   if (retained > 0.9995) return null;
   const small = state.smallRemainders.some((one) => one.node === node) || retained < 0.05;
+  const width = `${(100 * Math.min(1, retained)).toFixed(1)}%`;
   return h("span", { class: small ? "warn-text" : "note" },
-    h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * Math.min(1, retained)).toFixed(1)}%` } })),
-    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight left${small ? ": hardly the node that was trained" : ""}`);
+    h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width } })),
+    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight left`,
+    small && ": hardly the node that was trained");
 }

@@ -1,4 +1,4 @@
-import { h, replace, runInSlices } from "../app/dom.js";
+import { button, h, replace, runInSlices } from "../app/dom.js";
 import { counted, decimal, percent } from "../app/format.js";
 import { heaviestTerms } from "../engine/term_list.js";
 import { conceptOf } from "./cloud_words.js";
@@ -31,8 +31,8 @@ function showFormula(element, app, node, { terms, total }) {
   const listed = terms.filter((term) => Math.abs(term.weight) >= LEAST);
   const rest = 1 - listed.reduce((sum, term) => sum + term.weight, 0);
   replace(element,
-    listed.map((term, index) => h("span", { class: "term" }, sign(term.weight, index), decimal(Math.abs(term.weight), 2), " ",
-      expression(app, term, node, index), " ")),
+    listed.map((term, index) => h("span", { class: "term" },
+      `${sign(term.weight, index)}${decimal(Math.abs(term.weight), 2)} `, expression(app, term, node, index))),
     rest >= LEAST && h("span", { class: "note" },
       `+ ${counted(total - listed.length, "smaller term")}, ${percent(rest, 0)} of the weight`));
 }
@@ -42,10 +42,14 @@ function sign(weight, index) {
   return index ? "+ " : "";
 }
 
+/** An input, or the minimum or maximum of two; an input that is frozen is its mean. */
 function expression(app, { first, second, kind }, node, index) {
-  const name = (input, place) => h("button", { type: "button", class: "button link name", "data-key": `term-${node}-${index}-${place}`,
-    onclick: () => app.go({ view: "concept", concept: app.network.concepts[conceptOf(app.network, input)] }) }, app.network.inputs[input]);
-  const value = (input, place) => (app.states.now.frozen[node * app.network.I + input] ? ["mean(", name(input, place), ")"] : name(input, place));
-  if (kind === "single") return value(first, 0);
-  return [`${kind}(`, value(first, 0), ", ", value(second, 1), ")"];
+  const { network, states } = app;
+  const value = (input, place) => {
+    const open = () => app.go({ view: "concept", concept: network.concepts[conceptOf(network, input)] });
+    const name = button(network.inputs[input], open,
+      { class: "button link name", "data-key": `term-${node}-${index}-${place}` });
+    return states.now.frozen[node * network.I + input] ? ["mean(", name, ")"] : name;
+  };
+  return kind === "single" ? value(first, 0) : [`${kind}(`, value(first, 0), ", ", value(second, 1), ")"];
 }

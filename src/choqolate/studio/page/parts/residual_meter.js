@@ -1,30 +1,36 @@
 import { button, h, replace, runInSlices } from "../app/dom.js";
-import { counted, listed, percent } from "../app/format.js";
+import { count, listed, percent } from "../app/format.js";
 import { removedConcepts } from "./concept_marks.js";
 import { scoreMoments, siblingsInUse, usedConcepts } from "./score_moments.js";
 
 const PAUSE = 120;
-const MOST = 12;
+const MOST = 4;
 const OFFERED = 3;
 const CLOSE = 0.5;
+const WORTH = 0.1;
 
 /** How well the concepts in use still tell each removed one, with the closest of them offered for removal. */
 export function residualMeters(app, view) {
   const list = h("ul", { class: "residuals" });
-  const told = h("p", { class: "note" });
+  const more = h("div");
   const element = h("section", { class: "panel", "aria-label": "What is left of removed concepts", hidden: true },
     h("h2", {}, "What is left of removed concepts"),
-    h("p", { class: "note" }, "If the concepts in use predict the score of a removed one (R² of a ridge regression, cross-validated), ",
-      "the model can still rely on it through them."),
-    list, told);
+    h("p", { class: "note" }, "If the concepts in use predict the score of a removed one (R² of a ridge regression, ",
+      "cross-validated), the model can still rely on it through them."),
+    list, more);
   const known = new Map();
   let key = null;
   let timer = 0;
+  let all = false;
 
   const show = () => {
     const removed = inOrder(app, known);
-    replace(list, removed.slice(0, MOST).map((concept) => meter(app, view, concept, known.get(concept))));
-    told.textContent = removed.length > MOST ? `${counted(removed.length - MOST, "more removed concept")}: open one to see it first.` : "";
+    const shown = all ? removed : removed.slice(0, MOST);
+    replace(list, shown.map((concept) => meter(app, view, concept, known.get(concept))));
+    replace(more, removed.length > MOST && button(all ? "Show the first only" : `Show all ${count(removed.length)}`, () => {
+      all = !all;
+      show();
+    }, { class: "button small", "data-key": "more-residuals", "aria-expanded": all }));
   };
   const compute = (removed) => runInSlices("residual", scoreMoments(app).residualSteps(removed, usedConcepts(app)), {
     onDone: (found) => {
@@ -61,19 +67,20 @@ function inOrder(app, known) {
 function meter(app, view, concept, found) {
   const name = app.network.concepts[concept];
   const told = found ? residualText(found.r2) : "computing…";
-  return h("li", { class: name === app.route.concept ? "current" : null },
-    h("button", { type: "button", class: "button link name", "data-key": `residual-${concept}`, onclick: () => app.go({ concept: name }) }, name),
-    h("span", { class: "residual-meter", role: "meter", "aria-label": `Left of ${name}`, "aria-valuemin": 0, "aria-valuemax": 100,
-      "aria-valuenow": found ? Math.round(100 * clamped(found.r2)) : 0, "aria-valuetext": told },
-    h("span", { class: found?.r2 >= 0.5 ? "much" : null, style: { width: percent(clamped(found?.r2 ?? 0)) } })),
+  const level = Math.min(1, Math.max(0, found?.r2 || 0));
+  const siblings = level >= WORTH ? found.siblings.map((one) => one.name) : [];
+  const open = button(name, () => app.go({ concept: name }),
+    { class: "button link name", "data-key": `residual-${concept}` });
+  return h("li", { class: name === app.route.concept ? "current" : null }, open,
+    h("span", { class: "residual-meter", role: "meter", "aria-label": `Left of ${name}`,
+      "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * level), "aria-valuetext": told },
+    h("span", { class: level >= 0.5 ? "much" : null, style: { width: percent(level) } })),
     h("span", { class: "told" }, told),
-    found?.siblings.length > 0 && found.r2 >= 0.1 && button(`Remove ${listed(found.siblings.map((one) => one.name))} too`,
-      () => app.remove(found.siblings.map((one) => one.name), { mode: view.mode }),
-      { class: "button small", "data-key": `residual-remove-${concept}` }));
-}
-
-function clamped(r2) {
-  return Number.isFinite(r2) ? Math.min(1, Math.max(0, r2)) : 0;
+    siblings.length > 0 && button(`Remove ${listed(siblings)} too`,
+      () => {
+        open.focus(); // the button goes away with what it offers
+        app.remove(siblings, { mode: view.mode });
+      }, { class: "button small", "data-key": `residual-remove-${concept}` }));
 }
 
 function residualText(r2) {

@@ -7,7 +7,8 @@ let kept = { network: null, n: 0, moments: null, siblings: new Map() };
 export function scoreMoments(app) {
   if (kept.network !== app.network || kept.n !== app.rows.n) {
     const rows = app.allRows.filter((row) => app.rows.role[row] !== 2);
-    kept = { network: app.network, n: app.rows.n, moments: new Moments(app.network, app.rows, rows), siblings: new Map() };
+    const moments = new Moments(app.network, app.rows, rows);
+    kept = { network: app.network, n: app.rows.n, moments, siblings: new Map() };
   }
   return kept.moments;
 }

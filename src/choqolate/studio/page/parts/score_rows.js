@@ -13,7 +13,7 @@ export const FEW = 30;
  * A part with `many` rows has the worst first, else they stand in the order of the data.
  */
 export function scoreParts(app, rowIndexes, most) {
-  const measured = Object.fromEntries(STATES.map((key) => [key, measureAll(app.network, app.rows, app.states[key], rowIndexes)]));
+  const measured = threeWays((key) => measureAll(app.network, app.rows, app.states[key], rowIndexes));
   const worst = measured.now.worstGroup?.index;
   const all = { key: "all", label: "All rows", ...threeWays((key) => measured[key].all) };
   const parts = [{ key: "all", title: null, rows: [all, selectionRow(app, rowIndexes)].filter(Boolean) }];
@@ -21,7 +21,8 @@ export function scoreParts(app, rowIndexes, most) {
     const rows = names.map((label, index) => ({
       key: `${key}-${index}`, index, label, worst: index === mark, ...threeWays((state) => measured[state][key][index]),
     })).filter((row) => row.now.n > 0);
-    if (rows.length) parts.push({ key, title, many: rows.length > most, rows: rows.length > most ? worstFirst(rows) : rows });
+    const many = rows.length > most;
+    if (rows.length) parts.push({ key, title, many, rows: many ? worstFirst(rows) : rows });
   };
   add("groups", "Groups", app.document.rows.groups, worst);
   add("classes", "Classes", app.network.classes, undefined);
@@ -42,15 +43,15 @@ function selectionRow(app, rowIndexes) {
   if (!selection) return null;
   const inside = new Set(rowIndexes);
   const rows = selection.filter((row) => inside.has(row));
-  const detail = rows.length < selection.length
-    ? `${counted(selection.length - rows.length, "more image")} of the selection ${selection.length - rows.length === 1 ? "is" : "are"} not among these rows`
-    : null;
+  const outside = selection.length - rows.length;
+  const detail = outside > 0 && `${counted(outside, "selected image")} ${outside === 1 ? "is" : "are"} not among these rows`;
   return { key: "selection", label: selectionText(app.route), selection: true, detail,
     ...threeWays((key) => measure(app.rows, app.states[key].predicted, rows)) };
 }
 
 /** The lowest value that the bars show: the tens of percent below all intervals, so that small changes can be seen. */
 export function axisStart(rows) {
-  const lowest = Math.min(...rows.map((row) => Math.min(row.now.low, row.original.accuracy)).filter(Number.isFinite), 0.9);
+  const ends = rows.map((row) => Math.min(row.now.low, row.original.accuracy));
+  const lowest = Math.min(0.9, ...ends.filter(Number.isFinite));
   return Math.max(0, Math.floor(lowest * 10) / 10);
 }

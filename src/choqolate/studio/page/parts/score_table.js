@@ -7,14 +7,14 @@ import { axisStart, FEW, scoreParts } from "./score_rows.js";
 const MOST = 12;
 const COLUMNS = ["Original", "Last commit", "Now", "Change", "95% interval", "Images"];
 
-/** The three-way table of accuracies: original, last commit and now, for all rows, groups, classes and the selection. */
+/** The table of accuracies: original, last commit and now, for all rows, the selection, groups and classes. */
 export function scoreTable(app) {
   const element = h("div", { class: "score-table" });
   const open = new Set();
   const update = (rowIndexes) => {
     const parts = scoreParts(app, rowIndexes, MOST);
     if (!parts[0].rows[0].now.n) {
-      replace(element, h("p", { class: "message" }, "None of these rows has a label, so there is no accuracy to show."));
+      replace(element, h("p", { class: "message" }, "None of these rows has a label: there is no accuracy to show."));
       return;
     }
     const shown = parts.map((part) => ({ ...part, shown: open.has(part.key) ? part.rows : part.rows.slice(0, MOST) }));
@@ -41,7 +41,8 @@ function tableHead(start) {
     column(original), column(committed), column(now), column(change, { title: "Points from the original to now" }),
     h("th", { class: "drawn", "aria-hidden": "true" },
       h("span", { class: "axis" }, h("span", {}, percent(start, 0)), h("span", {}, "100%"))),
-    column(range, { class: "range", title: "Wilson interval of the accuracy now" }), column(images, { class: "images" })));
+    column(range, { class: "range", title: "Wilson interval of the accuracy now" }),
+    column(images, { class: "images" })));
 }
 
 function tablePart(app, part, start, isOpen, toggle) {

@@ -1,5 +1,5 @@
 import { button, h, replace } from "../app/dom.js";
-import { decimal, listed } from "../app/format.js";
+import { decimal, listed, percent } from "../app/format.js";
 import { siblingsOf } from "./score_moments.js";
 
 const MOST = 8;
@@ -15,7 +15,8 @@ export function siblingList(app, view) {
       const close = siblings.filter((one) => one.correlation >= CLOSE && !marks[one.index].removed);
       choice = { concept, chosen: new Set(close.map((one) => one.index)) };
     }
-    const names = siblings.filter((one) => choice.chosen.has(one.index) && !marks[one.index].removed).map((one) => one.name);
+    const toRemove = siblings.filter((one) => choice.chosen.has(one.index) && !marks[one.index].removed);
+    const names = toRemove.map((one) => one.name);
     const own = app.network.concepts[concept];
     const all = marks[concept].removed ? names : [own, ...names];
     const choose = (index, on) => {
@@ -24,20 +25,26 @@ export function siblingList(app, view) {
       update(concept, marks);
     };
     replace(element,
-      siblings.length ? h("ul", { class: "sibling-list" }, siblings.map((one) => siblingItem(app, one, marks[one.index], choice.chosen.has(one.index), choose)))
+      siblings.length
+        ? h("ul", { class: "sibling-list" }, siblings.map((one) =>
+          siblingItem(app, one, marks[one.index], choice.chosen.has(one.index), choose)))
         : h("p", { class: "note" }, "No other concept varies on these rows."),
       names.length > 0 && button(marks[concept].removed ? `Remove ${listed(names, 3)} too` : `Remove ${listed(all, 3)}`,
-        () => app.remove(all, { mode: view.mode }), { "data-key": "remove-siblings" }));
+        () => {
+          element.querySelector("button").focus(); // this one goes away with what it offers
+          app.remove(all, { mode: view.mode });
+        }, { "data-key": "remove-siblings" }));
   };
   return { element, update };
 }
 
 function siblingItem(app, { index, name, correlation }, mark, chosen, choose) {
   return h("li", { class: mark.removed ? "gone" : null },
-    h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Choose ${name}`, checked: chosen && !mark.removed,
-      disabled: mark.removed, onchange: (event) => choose(index, event.target.checked) }),
-    h("button", { type: "button", class: "button link name", "data-key": `open-${index}`, onclick: () => app.go({ concept: name }) }, name),
+    h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Choose ${name}`,
+      checked: chosen && !mark.removed, disabled: mark.removed,
+      onchange: (event) => choose(index, event.target.checked) }),
+    button(name, () => app.go({ concept: name }), { class: "button link name", "data-key": `open-${index}` }),
     h("span", { class: "level-track", "aria-hidden": "true" },
-      h("span", { class: correlation < 0 ? "level negative" : "level", style: { width: `${(100 * Math.abs(correlation)).toFixed(1)}%` } })),
+      h("span", { class: `level ${correlation < 0 ? "negative" : ""}`, style: { width: percent(Math.abs(correlation)) } })),
     h("span", { class: "amount" }, decimal(correlation, 2)));
 }

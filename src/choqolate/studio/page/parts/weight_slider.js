@@ -13,7 +13,7 @@ let made = 0;
 export function weightSlider(app, onFactor) {
   const id = `weight-${(made += 1)}`;
   const text = h("span", { class: "field-label" });
-  const slider = h("input", { type: "range", id, class: "grow", min: "0", max: "2", step: "0.05", list: `${id}-marks` });
+  const slider = h("input", { type: "range", id, min: "0", max: "2", step: "0.05", list: `${id}-marks` });
   const number = h("input", { type: "number", id: `${id}-number`, min: "0", max: "100", step: "0.05" });
   const marks = h("datalist", { id: `${id}-marks` }, ["0", "1", "2"].map((value) => h("option", { value })));
   const element = h("div", { class: "weight-slider" }, h("label", { for: id }, text), slider, marks,

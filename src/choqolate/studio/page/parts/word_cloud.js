@@ -3,7 +3,7 @@ import { percent } from "../app/format.js";
 import { cloudWords, conceptOf, wordSize } from "./cloud_words.js";
 import { place } from "./in_place.js";
 
-/** The word cloud of a node: each word is a button that opens its concept. Words stay in place when their size changes. */
+/** The word cloud of a node: each word is a button that opens its concept. Words keep their order after an edit. */
 export function wordCloud(app, node, where) {
   const buttons = new Map();
   const others = h("li", { class: "others" });

@@ -1,8 +1,10 @@
-import { h, replace } from "../app/dom.js";
+import { h } from "../app/dom.js";
 import { chosenConcepts } from "../parts/chosen_concepts.js";
 import { conceptDetail } from "../parts/concept_detail.js";
 import { conceptList } from "../parts/concept_list.js";
+import { removedConcepts } from "../parts/concept_marks.js";
 import { impactRanking } from "../parts/impact_ranking.js";
+import { place } from "../parts/in_place.js";
 import { residualMeters } from "../parts/residual_meter.js";
 
 /** The view Concepts: the list of all of them, and the open one. */
@@ -13,20 +15,23 @@ export function createConceptView(app) {
   const chosen = chosenConcepts(app, view);
   const detail = conceptDetail(app, view, ranking);
   const residuals = residualMeters(app, view);
-  const place = h("div", { class: "stack" });
+  const content = h("div", { class: "stack" });
   const element = h("div", { class: "concept-view" },
     h("section", { class: "panel concept-side", "aria-label": "All concepts" },
       list.search, list.order, chosen.element, list.told, list.list),
-    h("div", { class: "stack" }, place, residuals.element));
+    content);
   const update = () => {
     list.update();
     chosen.update();
     const concept = app.network.concepts.indexOf(app.route.concept);
-    if (concept >= 0) {
-      detail.update(concept);
-      if (place.firstChild !== detail.element) replace(place, detail.element);
-    } else replace(place, nothingOpen(app));
     residuals.update();
+    if (concept < 0) place(content, [nothingOpen(app), residuals.element]);
+    else {
+      const [first, ...others] = detail.panels;
+      detail.update(concept);
+      const isRemoved = removedConcepts(app).includes(concept);
+      place(content, isRemoved ? [first, residuals.element, ...others] : [first, ...others, residuals.element]);
+    }
   };
   return { element, update };
 }

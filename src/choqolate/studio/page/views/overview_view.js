@@ -5,6 +5,8 @@ import { checkedNote, coveredCard } from "../parts/final_check.js";
 import { nodeCards } from "../parts/node_cards.js";
 import { scoreTable } from "../parts/score_table.js";
 
+const NEGLIGIBLE = 1e-6;
+
 /** The view Overview: numbers three ways, the nodes and their concepts, and how nodes make up classes. */
 export function createOverviewView(app) {
   const numbers = numbersPanel(app);
@@ -65,7 +67,7 @@ function areTraining(app) {
 /** Which rows the numbers are of, and whether they stand for more than are loaded. */
 function rowsText(app, shown) {
   const { audit, total } = app.document.rows;
-  const sampled = app.rows.n < total ? ` Those that are loaded are weighted to stand for all ${count(total)} rows of the table.` : "";
+  const sampled = app.rows.n < total ? ` Those loaded are weighted to stand for all ${count(total)} of the table.` : "";
   if (shown === "covered") return app.finalChecked ? `On ${app.document.rows.covered}.${sampled}` : "";
   if (shown === "train") {
     const what = areTraining(app) ? "that the model was trained on" : "that are neither judged nor covered";
@@ -78,7 +80,8 @@ function rowsText(app, shown) {
 function showLeftOut(element, app) {
   const most = Math.max(0, ...app.states.now.leftOut);
   element.hidden = most === 0;
-  element.className = most > 1e-6 ? "message warn" : "note";
-  element.textContent = `Terms that cannot change the value of a node by more than ${most.toExponential(0)} are left out on this page.${
-    most > 1e-6 ? " After these edits that is no longer negligible: save the model or use the edits file, and let Python compute the numbers." : ""}`;
+  element.className = most > NEGLIGIBLE ? "message warn" : "note";
+  const told = `Terms that cannot change the value of a node by more than ${most.toExponential(0)} are left out on this page.`;
+  const advice = "After these edits that is no longer negligible: apply the edits file, and let Python compute the numbers.";
+  element.textContent = most > NEGLIGIBLE ? `${told} ${advice}` : told;
 }
