@@ -52,7 +52,7 @@ def audit(page: Page, output: Path) -> None:
     page.get_by_role("button", name="Commit", exact=True).click()
     go(page, view="concept", concept="sea")
     page.wait_for_timeout(2_000)
-    print(page.locator(".residual, .residual-meter").last.inner_text())
+    print(page.locator(".residuals").last.inner_text())
     remove(page, OTHERS, "Shores and rocks are background too.")
     say(page, "without shores")
     remove(page, LAND, "So are forests and meadows.")
@@ -60,7 +60,7 @@ def audit(page: Page, output: Path) -> None:
     page.wait_for_timeout(6_000)  # until messages are gone
     go(page, view="overview")
     page.wait_for_timeout(600)
-    page.locator(".node-card[data-node='8']").scroll_into_view_if_needed()
+    page.locator(".node-card").nth(9).scroll_into_view_if_needed()
     page.screenshot(path=output / "studio-nodes.png")
     go(page, view="history")
     for box in page.get_by_role("checkbox", name="is reviewed").all():

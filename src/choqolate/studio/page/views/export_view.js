@@ -81,7 +81,6 @@ async function openFile(app, input) {
 
 function server(app, answer) {
   const ready = steps(app).slice(0, 2).every(([done]) => done);
-  const what = !ready && "Saving asks for committed and reviewed edits: see above.";
   const work = (address, then, as) => async () => {
     replace(answer, h("p", { class: "note" }, "Python recomputes…"));
     try {
@@ -94,14 +93,28 @@ function server(app, answer) {
     download(name, content, type);
     replace(answer, h("p", { class: "message" }, `${name} is downloaded.`));
   };
+  const save = work("api/model", (told) => replace(answer, savedText(told)), "json");
   return h("section", { class: "panel", "aria-label": "Edited model" }, h("h2", {}, "Edited model"),
     h("p", {}, "Python applies the edits to the original model and is the authority on all numbers."),
-    what && h("p", { class: "note" }, what),
+    serverNotes(app, ready).map((text) => h("p", { class: "note" }, text)),
     h("div", { class: "row gap-above" },
-      button("Save the model", work("api/model", (told) => replace(answer, savedText(told)), "json"), { class: "button primary", disabled: !ready, id: "save-model" }),
+      button("Save the model", save, { class: "button primary", disabled: !ready || !app.document.server.save, id: "save-model" }),
       button("Download the model (.zip)", work("api/model.zip", take("model.zip", "application/zip"), "blob"), { disabled: !ready }),
-      button("Download the report", work("api/report", take("report.html", "text/html"), "blob"), { disabled: app.history.head === null })),
+      button("Download the report", work("api/report", take("report.html", "text/html"), "blob"), { disabled: !showsReport(app) })),
     answer);
+}
+
+/** The report has the numbers of the covered rows. */
+function showsReport(app) {
+  return app.history.head !== null && (app.finalChecked || !app.coveredRows.length);
+}
+
+function serverNotes(app, ready) {
+  return [
+    !ready && "Saving asks for committed and reviewed edits: see above.",
+    !app.document.server.save && "The server's folder for edited models cannot be written to.",
+    app.history.head !== null && !showsReport(app) && "The report shows the covered rows: it comes after the final check.",
+  ].filter(Boolean);
 }
 
 /** Where the server saved the model, and its numbers. */
