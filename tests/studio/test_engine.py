@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import choqolate as cq
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight, Simplify, affected_concepts
-from choqolate.studio import model_arrays
 from tests.browser import open_browser
 from tests.studio.engine_page import numbers, open_engine
 from tests.studio.random_models import CLASSES, CONCEPTS, FORMS, bundle_text, random_classifier, random_table
@@ -21,6 +23,9 @@ CLEAR = 1e-7  # margin beyond which rounding does not decide
 EVERYTHING = """
 ([text, steps, mode, row, baseline, target]) => {
   const { document, rows, network } = load(text);
+  const reread = (edits) => {
+    return engine.readEditsDocument(document, JSON.parse(JSON.stringify(engine.editsDocument(document, edits))));
+  };
   const [kept, possible] = [[], []];
   for (const edit of steps) {
     try {
@@ -54,6 +59,7 @@ EVERYTHING = """
     removal: finish(engine.smallestRemoval(network, state, z, { mode, most: 4, target })),
     measured: engine.measureAll(network, rows, state, all),
     file: kept.length ? engine.editsDocument(document, kept) : null,
+    again: kept.length ? network.state(reread(kept)).scores : null,
   });
 }
 """
@@ -129,7 +135,7 @@ def close(got, expected, atol=1e-8):
     target=st.booleans(),
 )
 def test_the_engine_computes_what_python_computes(
-    page, form, seed, spread, earlier, terms, steps, mode, baseline, target
+    page, tmp_path, form, seed, spread, earlier, terms, steps, mode, baseline, target
 ):
     steps = tamed(form, steps)
     model, locked = prepared(form, seed, spread, tamed(form, earlier), terms)
@@ -147,6 +153,7 @@ def test_the_engine_computes_what_python_computes(
     check_impact(got["impact"], edited, table, mode)
     check_removal(got["removal"], edited, table.scores[[row]], mode, wanted)
     check_measures(got["measured"], edited, table)
+    check_file(got, model, edited, table, tmp_path / "edits.json")
 
 
 def check_state(got, edited, table, locked):
@@ -233,9 +240,7 @@ def check_terms(got, edited):
 
 def check_impact(got, edited, table, mode):
     known = table.label >= 0
-    impact = edited.removal_impact(
-        table.scores[known], CLASSES[table.label[known]], table.group[known], mode=mode
-    )
+    impact = edited.removal_impact(table.scores[known], CLASSES[table.label[known]], table.group[known], mode=mode)
     u = edited.network_.as_inputs(table.scores)
     clear_now = margins(edited.network_.class_scores(u)).min() > CLEAR
     for j, name in enumerate(CONCEPTS):
@@ -292,3 +297,16 @@ def check_measures(got, edited, table):
     for r, name in enumerate(CLASSES):
         if (truth == name).any():
             assert got["classes"][r]["accuracy"] == pytest.approx(hits[truth == name].mean())
+
+
+def check_file(got, model, edited, table, path):
+    """The exported edits give the same network in Python, and the same state when they are read again."""
+    if got["file"] is None:
+        return
+    path.write_text(json.dumps(got["file"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallRemainderWarning)
+        applied = model.apply_edits(path)
+    np.testing.assert_array_equal(applied.class_scores(table.scores), edited.class_scores(table.scores))
+    assert [edit.as_dict() for edit in applied.edits_] == [edit.as_dict() for edit in edited.edits_]
+    assert got["again"] == got["state"]["scores"]

@@ -1,8 +1,9 @@
 // The smallest set of concepts without which an image would be put into another class.
 
+import { classScorer } from "./class_scorer.js";
 import { EditError } from "./edit_error.js";
-import { rank } from "./node_names.js";
 import { argmax } from "./network.js";
+import { rank } from "./node_names.js";
 import { removalTables } from "./removal_tables.js";
 
 const EXACT_UP_TO = 3; // concepts: all sets of so many are tried
@@ -65,7 +66,7 @@ class Search {
     const groups = this.concepts.map((concept) => network.inputsOf(concept));
     this.tables = removalTables(network, state, now.inputs, groups, mode);
     this.left = this.#inputsLeft();
-    this.score = makeScorer(network, state);
+    this.score = classScorer(network, state);
     this.restart();
   }
 
@@ -78,13 +79,12 @@ class Search {
 
   /** Try the set with one more concept, each from `start` to `stop`. */
   tryEach(set, start, stop) {
-    const { network: { nNodes: N }, tables } = this;
     const base = this.#without(set);
-    const values = new Float64Array(N);
+    const values = new Float64Array(this.tables.N);
     for (let k = start; k < stop; k++) {
       const bound = this.#values(base, set, k, values);
       if (!(bound < this.lead) || !this.#leavesSomething(set, k)) continue;
-      const lead = this.#lead(this.score(values, tables));
+      const lead = this.#lead(this.score(values));
       if (lead < this.lead) [this.lead, this.best] = [lead, [...set, k]];
     }
   }
@@ -194,23 +194,6 @@ class Search {
     for (let r = 0; r < scores.length; r++) if (r !== own) best = Math.max(best, scores[r]);
     return this.target === null ? scores[own] - best : best - scores[own];
   }
-}
-
-/** A function from node values to class scores, for many calls. */
-function makeScorer(network, state) {
-  const scores = new Float64Array(network.C);
-  if (network.oneLayer) {
-    return (values) => {
-      for (let r = 0; r < scores.length; r++) scores[r] = values[r] + state.shift[r];
-      return scores;
-    };
-  }
-  const columns = Array.from({ length: network.nNodes }, () => new Float64Array(1));
-  return (values) => {
-    for (let n = 0; n < columns.length; n++) columns[n][0] = values[n];
-    network.score(columns, 1).forEach((column, r) => (scores[r] = column[0] + state.shift[r]));
-    return scores;
-  };
 }
 
 function combinations(n, k) {

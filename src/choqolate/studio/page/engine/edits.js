@@ -84,7 +84,8 @@ function general(value) {
 
 /** What tells whether two lists of edits give the same state: all but their notes. */
 export function keyOf(edits) {
-  return JSON.stringify(edits.map((edit) => [edit.edit, ...FIELDS[edit.edit].map((field) => edit[field] ?? null)]));
+  const fields = (edit) => FIELDS[edit.edit] ?? [];
+  return JSON.stringify(edits.map((edit) => [edit.edit, ...fields(edit).map((field) => edit[field] ?? null)]));
 }
 
 /** The object of an edits file with the edits made here, on top of those that the model came with. */

@@ -211,12 +211,12 @@ export class Network {
 
 /** All that follows from the numerators of the nodes. */
 function describeState(network, numerators) {
-  const { nNodes: N, C } = network;
+  const { C } = network;
   const { weights, sheet } = numerators;
   const columns = numerators.values();
   const scores = interleaved(network.score(columns, sheet.n), sheet.n, weights.shift);
   const predicted = Int32Array.from({ length: sheet.n }, (_, i) => argmax(scores, i * C, C));
-  const leftOut = Float64Array.from({ length: N }, (_, n) => network.model.left_out[n] / weights.retained[n]);
+  const leftOut = network.model.left_out.map((mass, n) => (mass * weights.largestProduct(n)) / weights.retained[n]);
   return {
     weights,
     numerators,
@@ -227,7 +227,7 @@ function describeState(network, numerators) {
     retained: weights.retained,
     gone: weights.gone,
     frozen: weights.frozen,
-    leftOut,
+    leftOut: Float64Array.from(leftOut),
     smallRemainders: weights.smallRemainders(),
     ...shares(network, weights),
   };

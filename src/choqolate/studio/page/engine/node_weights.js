@@ -119,6 +119,13 @@ export class NodeWeights {
     return s * this.capacity.single(n, j) + s * s * this.capacity.square(n, j) + this.extra[at];
   }
 
+  /** The most that a term of a node can be multiplied by. */
+  largestProduct(n) {
+    const I = this.capacity.nInputs;
+    const [first, second] = this.factor.slice(n * I, (n + 1) * I).sort().reverse();
+    return Math.max(first, first * (second ?? 0));
+  }
+
   /** What values and weights of a node are divided by. */
   divisor(n) {
     return this.capacity.free ? 1 : this.mass[n];

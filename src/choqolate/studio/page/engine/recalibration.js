@@ -4,6 +4,7 @@ import { EditError } from "./edit_error.js";
 import { minimize } from "./minimize.js";
 
 const HARDENING = 8; // steps in which the soft maximum becomes a hard one
+const STARTS = 3; // of these steps, the last, from whose shifts classes are matched one by one
 const SWEEPS = 20;
 
 /** The recalibration of a state on some rows, as an edit; rows count by the rows of the table they stand for. */
@@ -27,24 +28,25 @@ export function matchShares(scores, n, C, shares, weights = new Float64Array(n).
   if (n < C) throw new EditError(`Expected at least as many rows as classes (${C}) to recalibrate on, got ${n}.`);
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   const task = { scores, n, C, weights, total, wanted: Float64Array.from(shares, (share) => share * total) };
-  let shift = new Float64Array(C);
   const spread = Math.max(deviation(scores), 1e-6);
+  let [shift, best] = [new Float64Array(C), { shift: null, error: Infinity }];
   for (let step = 0; step < HARDENING; step++) {
     shift = minimize((s) => softMaximum(task, s, spread * 4 ** -step), shift);
+    if (step >= HARDENING - STARTS) best = bestOfSweeps(task, shift, best);
   }
-  return centered(bestOfSweeps(task, shift));
+  return centered(best.shift);
 }
 
-/** The best shift of some sweeps through the classes, as long as each is better than the one before. */
-function bestOfSweeps(task, start) {
-  let [shift, best, bestError] = [start, new Float64Array(task.C), Infinity];
+/** The best of some sweeps through the classes, as long as each is better than the one before, or what was better. */
+function bestOfSweeps(task, start, known) {
+  let [shift, best] = [start, { shift: start, error: Infinity }];
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const error = countError(task, shift);
-    if (error >= bestError) break;
-    [best, bestError] = [shift, error];
+    if (error >= best.error) break;
+    best = { shift, error };
     shift = matchClassByClass(task, shift);
   }
-  return best;
+  return best.error < known.error ? best : known;
 }
 
 function softMaximum({ scores, n, C, weights, total, wanted }, shift, softness) {
