@@ -79,7 +79,9 @@ class Times(NamedTuple):
     local: float
 
 
-def measure(sizes: tuple[tuple[int, int], ...] = SIZES, interactions: str = "pairwise", repeats: int = 15) -> list[Times]:
+def measure(
+    sizes: tuple[tuple[int, int], ...] = SIZES, interactions: str = "pairwise", repeats: int = 15
+) -> list[Times]:
     """Measure at each number of concepts and nodes, with 2,000 rows and three classes."""
     found = []
     with open_browser() as browser:

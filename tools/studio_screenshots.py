@@ -26,6 +26,7 @@ LAND = ["forest", "woods", "meadow", "grass", "trees", "parkland", "bamboo", "ca
 
 
 def main() -> None:
+    """Export the studio of the demo and audit it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("demo", type=Path, help="folder of choqolate demo")
     parser.add_argument("output", type=Path, help="folder for the images")
@@ -41,6 +42,7 @@ def main() -> None:
 
 
 def audit(page: Page, output: Path) -> None:
+    """Do what the guide tells, step by step."""
     say(page, "as opened")
     go(page, view="suspects")
     page.get_by_role("button", name="Try").first.click()
@@ -87,12 +89,14 @@ def remove(page: Page, concepts: list[str], reason: str) -> None:
 
 
 def go(page: Page, **route: str) -> None:
+    """Go to a view."""
     address = "&".join(f"{key}={value}" for key, value in route.items())
     page.evaluate("(to) => { location.hash = to; }", address)
     page.wait_for_timeout(500)
 
 
 def say(page: Page, what: str) -> None:
+    """Print the summary of the page."""
     page.wait_for_timeout(300)
     print(what, "|", " ".join(page.locator(".strip").inner_text().split()))
 

@@ -15,8 +15,8 @@ export function chosenConcepts(app, view) {
   const told = h("strong");
   const element = h("div", { class: "chosen-concepts", role: "group", "aria-label": "Chosen concepts", hidden: true },
     h("div", { class: "row" }, told,
-      button("Remove", () => app.remove(names(), { mode: view.mode }), { class: "button small" }),
-      button("Restore", () => app.restore(names()), { class: "button small" }),
+      button("Remove", () => app.remove(names(), { mode: view.mode }) && clear(), { class: "button small" }),
+      button("Restore", () => app.restore(names()) && clear(), { class: "button small" }),
       button("Clear", clear, { class: "button small", "aria-label": "Choose none" })),
     slider.element);
   const update = () => {

@@ -85,7 +85,7 @@ function contribution({ network, states }, node) {
 
 function remainder(state, node) {
   const retained = state.retained[node];
-  if (retained > 0.9995) return null;
+  if (retained > 0.995) return null;
   const small = state.smallRemainders.some((one) => one.node === node) || retained < 0.05;
   const width = `${(100 * Math.min(1, retained)).toFixed(1)}%`;
   return h("span", { class: small ? "warn-text" : "note" },

@@ -86,5 +86,5 @@ function meter(app, view, concept, found) {
 function residualText(r2) {
   if (!Number.isFinite(r2)) return "its score does not vary on these rows";
   if (r2 < 0.05) return "the concepts left hardly tell it";
-  return `the concepts left still tell ${r2 >= 0.995 ? "nearly all" : percent(r2, 0)} of it`;
+  return `the concepts left still tell ${percent(r2, r2 >= 0.995 ? 1 : 0)} of it`;
 }

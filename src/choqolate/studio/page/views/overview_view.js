@@ -1,5 +1,6 @@
 import { button, h, replace } from "../app/dom.js";
 import { count, counted } from "../app/format.js";
+import { classBalance } from "../parts/class_balance.js";
 import { classFlow } from "../parts/class_flow.js";
 import { checkedNote, coveredCard } from "../parts/final_check.js";
 import { nodeCards } from "../parts/node_cards.js";
@@ -27,6 +28,7 @@ function numbersPanel(app) {
   const choice = h("div", { class: "row", role: "group", "aria-label": "Rows of the numbers" });
   const told = h("p", { class: "note" });
   const table = scoreTable(app);
+  const balance = classBalance(app);
   const content = h("div", { class: "stack" });
   const element = h("section", { class: "panel numbers", "aria-label": "Numbers" },
     h("div", { class: "panel-head" }, h("h2", {}, "Accuracy"), choice), told, content);
@@ -42,7 +44,9 @@ function numbersPanel(app) {
       return;
     }
     table.update(app.numberRows);
-    replace(content, shown === "covered" && checkedNote(app), table.element);
+    balance.update();
+    replace(content, shown === "covered" && checkedNote(app), table.element, balance.element,
+      h("p", { class: "note" }, `Loaded: ${app.rows.n > app.document.rows.loaded ? counted(app.rows.n, "row") : app.document.rows.chosen}`));
   };
   return { element, update };
 }
