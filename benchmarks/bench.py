@@ -133,6 +133,13 @@ def bench_vocabulary() -> list[Row]:
     return [Row(f"{WORDS} new words, {CACHED:,} cached images", f"{vocabulary_seconds():.1f} s", target="seconds")]
 
 
+def bench_studio() -> list[Row]:
+    """Edits in the browser."""
+    from studio_engine import bench_studio
+
+    return bench_studio()
+
+
 def main() -> None:
     """Measure the chosen sections and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,6 +160,7 @@ def main() -> None:
         "vocabulary": bench_vocabulary,
         "birds": bench_birds,
         "explain": bench_explain,
+        "studio": bench_studio,
     }
     chosen = arguments.only.split(",") if arguments.only else list(sections)
     if unknown := set(chosen) - set(sections):

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from sklearn.linear_model import Ridge
 
 import choqolate as cq
-from choqolate.network.edits import Recalibrate, Remove, Reweight
+from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight
 from choqolate.network.recalibration import match_shares
 from choqolate.studio import model_arrays
 from tests.browser import open_browser
@@ -158,6 +158,39 @@ def test_a_state_does_not_depend_on_the_way_to_it(page):
         [bundle_text(model, table), list(CONCEPTS[:5])],
     )
     np.testing.assert_allclose(*got, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["rescale", "canonical"])
+@pytest.mark.parametrize("form", ["pairwise", "factored", "bipolar", "none"])
+def test_no_digits_are_lost_where_little_is_left(page, form, mode):
+    model, table = random_classifier(form, 6), random_table(6)
+    parameters = {name: theta.clone() for name, theta in model.parameters_.items()}
+    for name, theta in parameters.items():
+        if name in ("nodes.theta_a", "nodes.theta_p", "nodes.theta_q"):
+            theta[..., 0] += 30.0  # next to nothing is left of a node without "sea"
+        elif name == "nodes.theta":
+            theta.flatten(1)[:, 0] += 30.0
+    model = model.with_network(replace(model.network_, parameters=parameters))
+    edits = [Remove(("sea",), mode=mode), Reweight({"lake": 0.5})]
+    got = page.evaluate(STATE, [bundle_text(model, table), [edit.as_dict() for edit in edits]])
+    edited = model.network_.edited(*edits)
+    assert edited.retained.max() < 1e-9
+    expected = edited.node_values(edited.as_inputs(table.scores)).numpy()
+    np.testing.assert_allclose(got["nodeValues"], expected.ravel(), atol=1e-9)
+    np.testing.assert_allclose(got["retained"], edited.retained, rtol=1e-9)
+
+
+@pytest.mark.parametrize("simplified", [None, "at first", "after a removal"])
+def test_recalibrations_go_with_the_last_concept_that_is_restored(page, simplified):
+    model, table = random_classifier("pairwise", 6), random_table(6)
+    if simplified is not None:
+        model = (model.remove_concepts("forest") if simplified == "after a removal" else model).simplify(30)
+    first, second = Recalibrate((0.1, -0.1, 0.0)), Recalibrate((0.0, 0.2, -0.2))
+    edits = [first, Remove(("sea", "lake")), second, Restore(("sea",)), Restore(("lake",))]
+    for count in range(1, len(edits) + 1):
+        got = page.evaluate(STATE, [bundle_text(model, table), [edit.as_dict() for edit in edits[:count]]])
+        assert got["shift"] == pytest.approx(model.network_.edited(*edits[:count]).class_shift.tolist())
+    assert got["shift"] == list(second.shift if simplified == "after a removal" else first.shift)
 
 
 # ---------------------------------------------------------------------- what is refused

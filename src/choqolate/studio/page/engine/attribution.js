@@ -1,4 +1,4 @@
-// One image: exact Shapley values of concepts in nodes and of nodes in classes, relative to a baseline, and their chain.
+// One image: exact Shapley values of concepts in nodes and of nodes in classes, from a baseline on, and their chain.
 
 import { PairList } from "./capacity.js";
 import { rank } from "./node_names.js";
@@ -92,7 +92,7 @@ function byConcept({ M, I, concepts }, { inputs }, values, start, end) {
 }
 
 /**
- * Exact Shapley values (K * I) of the change of K integrals from x to y. With Shap the global values and d = (c - b) / 2,
+ * Exact Shapley values (K * I) of the change of K integrals from x to y. With Shap the global ones and d = (c - b) / 2,
  *   Shap_j (y_j - x_j) + 1/2 sum_l d_jl (|y_j - y_l| + |y_j - x_l| - |x_j - y_l| - |x_j - x_l|).
  */
 function localShapley(weights, means, y, x, K, I) {

@@ -9,7 +9,9 @@ export function classScorer(network, state) {
   const scores = new Float64Array(network.C);
   const parts = network.oneLayer ? null : network.classes.map((_, r) => flatten(network.classWeights, r));
   return (values) => {
-    for (let r = 0; r < scores.length; r++) scores[r] = state.shift[r] + (parts ? evaluate(parts[r], values) : values[r]);
+    for (let r = 0; r < scores.length; r++) {
+      scores[r] = state.shift[r] + (parts ? evaluate(parts[r], values) : values[r]);
+    }
     return scores;
   };
 }

@@ -12,9 +12,9 @@ const ROUNDING = 1e-12; // a lead that is smaller is a tie
 const NOTHING = 1e-9; // retained mass of a node that is nothing but rounding
 
 /**
- * Find the smallest set of concepts whose removal changes the prediction of one image; to the class `target`, if given by
- * its number. All sets of up to three are tried, the best of these is then extended one by one. Yields progress; returns
- * the names, and the classes before and after by number.
+ * Find the smallest set of concepts whose removal changes the prediction of one image; to the class `target`, if given
+ * by its number. All sets of up to three are tried, the best of these is then extended one by one. Yields progress;
+ * returns the names, and the classes before and after by number.
  */
 export function* smallestRemoval(network, state, z, options = {}) {
   const { target = null, mode = "rescale", most = 6, mostSets = MOST_SETS } = options;

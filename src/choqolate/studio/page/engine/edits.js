@@ -122,7 +122,8 @@ function describedNode(node, model) {
 
 /** What is known of who made an edit, when and why. */
 function known(note) {
-  return Object.fromEntries(NOTE.filter((field) => (note[field] ?? null) !== null).map((field) => [field, note[field]]));
+  const said = NOTE.filter((field) => (note[field] ?? null) !== null);
+  return Object.fromEntries(said.map((field) => [field, note[field]]));
 }
 
 /** The edits of an edits file, with nodes by number; they go on top of those that the model came with. */

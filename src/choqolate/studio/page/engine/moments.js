@@ -82,7 +82,7 @@ export class Moments {
     const [all, held] = [this.#grams[FOLDS], this.#grams[fold]];
     const n = all.n - held.n;
     const mean = (j) => (all.sums[j] - held.sums[j]) / n;
-    const about = (j, l) => all.at(j, l) - held.at(j, l) - n * mean(j) * mean(l); // about the means of the training rows
+    const about = (j, l) => all.at(j, l) - held.at(j, l) - n * mean(j) * mean(l); // about the training means
     const U = inputs.length;
     const matrix = new Float64Array(U * U);
     for (let k = 0; k < U; k++) {

@@ -1,8 +1,8 @@
 // What edits make of the weights of the first layer, apart from any rows.
 //
-// The weight of a single input is s_j a_j + s_j^2 d_j + e_j and that of a pair s_j s_l times the trained one, where s are
-// factors and e what canonical removal gives to the kept member of a broken pair. They are not divided by their sum, the
-// mass of the node, until values are computed; so every edit is a product or a sum, in any order.
+// The weight of a single input is s_j a_j + s_j^2 d_j + e_j and that of a pair s_j s_l times the trained one, where s
+// are factors and e what canonical removal gives to the kept member of a broken pair. They are not divided by their
+// sum, the mass of the node, until values are computed; so every edit is a product or a sum, in any order.
 
 import { PairList } from "./capacity.js";
 import { EditError, listed } from "./edit_error.js";
@@ -143,8 +143,8 @@ export class NodeWeights {
     const nothing = this.retained.findIndex((kept) => !(kept > 0 && Number.isFinite(kept)));
     if (nothing >= 0) {
       throw new EditError(
-        `Node ${nothing} is made of the removed concepts alone, so nothing is left to rescale. Use the mode impute, or ` +
-          "leave this node out.",
+        `Node ${nothing} is made of the removed concepts alone, so nothing is left to rescale. Use the mode impute, ` +
+          "or leave this node out.",
       );
     }
   }

@@ -4,7 +4,7 @@
 
 import { PairList } from "./capacity.js";
 
-/** The tables of one image; a group holds the inputs of a concept. Nodes come last: A[k * N + n], B[(k * K + m) * N + n]. */
+/** The tables of one image; a group is the inputs of a concept. Nodes come last: A[k * N + n], B[(k * K + m) * N + n]. */
 export function removalTables(network, state, inputs, groups, mode) {
   const { nNodes: N, I, means } = network;
   const K = groups.length;
@@ -35,7 +35,8 @@ function fillNode(tables, weights, n, u, means, groupOf, mode) {
     for (let k = 0; k < count; k++) {
       const l = pairs.other[k];
       const both = (factor[at + j] * factor[at + l]) / divisor;
-      if (l > j && both !== 0) addPair(tables, n, j, l, both * pairs.low[k], both * pairs.high[k], u, means, groupOf, mode);
+      const [low, high] = [both * pairs.low[k], both * pairs.high[k]];
+      if (l > j && both !== 0) addPair(tables, n, j, l, low, high, u, means, groupOf, mode);
     }
   }
 }

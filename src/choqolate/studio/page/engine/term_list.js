@@ -2,7 +2,7 @@
 
 import { PairList } from "./capacity.js";
 
-/** The heaviest terms of a node after its edits: at most so many, how many there are in all, and what those listed hold. */
+/** The heaviest terms of a node after its edits: at most so many, how many there are, and what those listed hold. */
 export function heaviestTerms(network, state, node, most = 10) {
   const divisor = state.weights.divisor(node);
   const found = []; // the heaviest so far, in order; of equals the first
