@@ -156,6 +156,7 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
         "score",
         "fit",
         "explain",
+        "studio",
         "explain",
         "eval",
         "remove",
@@ -169,6 +170,7 @@ def test_the_commands_of_the_readme_run(newcomer, monkeypatch, capsys):
         main()
     assert "removed: sea, river" in capsys.readouterr().out
     assert cq.load(newcomer / "edited").removal_.concepts == ("sea", "river")
+    assert (newcomer / "audit.html").exists()
     assert (newcomer / "difference.html").exists()
     assert len((newcomer / "predictions.csv").read_text().splitlines()) == 1 + 24
     assert (newcomer / "card.md").read_text(encoding="utf-8").startswith("# Model card: edited\n")
