@@ -4,7 +4,7 @@
 
 import { PairList } from "./capacity.js";
 
-/** The tables of one image; a group is the inputs of a concept. Nodes come last: A[k * N + n], B[(k * K + m) * N + n]. */
+/** The tables of one image; a group is the inputs of a concept. Nodes last: A[k * N + n], B[(k * K + m) * N + n]. */
 export function removalTables(network, state, inputs, groups, mode) {
   const { nNodes: N, I, means } = network;
   const K = groups.length;
