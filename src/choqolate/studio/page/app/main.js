@@ -28,6 +28,7 @@ async function start() {
   const app = new Studio({ document: content.document, network, rows, images, api, keeper });
   createShell(app, place);
   if (!app.resume()) offerToContinue(app);
+  window.studio = app; // for the console, and for measuring
   document.documentElement.dataset.ready = "yes";
 }
 
