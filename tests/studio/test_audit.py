@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
@@ -134,7 +135,12 @@ def audited(model, table, *removed):
     rows = table.part("val")
     right = edited.predict(rows) == rows.labels
     worst = min(right[rows.groups == group].mean() for group in set(rows.groups))
-    return round(100 * right.mean(), 1), round(100 * worst, 1)
+    return as_shown(right.mean()), as_shown(worst)
+
+
+def as_shown(share):
+    """A share in percent with one decimal, rounded as browsers do."""
+    return float(Decimal(100 * float(share)).quantize(Decimal("0.1"), ROUND_HALF_UP))
 
 
 def test_an_audit_from_the_first_look_to_the_saved_model(browser, address, model, table, saved_to, tmp_path):
@@ -304,7 +310,7 @@ def test_covered_rows_are_not_seen_before_the_final_check(browser, addresses, mo
         assert "covered" in me.page.get_by_role("main").inner_text().lower()
         assert table.paths[number] not in me.page.get_by_role("main").inner_text()
         me.open("#view=overview&rows=covered")
-        accuracy = f"{100 * (model.predict(rows) == rows.labels).mean():.1f}%"
+        accuracy = f"{as_shown((model.predict(rows) == rows.labels).mean())}%"
         assert accuracy not in me.page.get_by_role("main").inner_text()
         me.click("Final check…")
         me.click("Show the numbers")
@@ -394,7 +400,7 @@ def test_an_edits_file_can_be_opened_and_others_are_refused(browser, addresses, 
         me.page.set_input_files("#open-edits", tmp_path / "edits.json")
         me.page.get_by_text("2 edits of edits.json").wait_for()
         rows = table.part("val")
-        accuracy = round(100 * (edited.predict(rows) == rows.labels).mean(), 1)
+        accuracy = as_shown((edited.predict(rows) == rows.labels).mean())
         assert me.number("Accuracy") == accuracy
         me.press("5")
         assert "colleague" in me.page.locator("[data-commit='1']").inner_text()
