@@ -27,27 +27,27 @@ def studio(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the studio to one HTML file that needs no server, instead of opening it.",
+            help="Write the studio to a single HTML file instead of starting a server.",
             show_default=False,
         ),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the images of SCORES are, if they have moved.", show_default=False),
+        typer.Option(metavar="FOLDER", help="Folder of the images of SCORES, if they have moved.", show_default=False),
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to load at first, or to write to FILE.")] = ROWS,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to load at first, or to write to FILE.")] = ROWS,
     title: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Name of the model in the page. By default, its folder.", show_default=False),
+        typer.Option(metavar="TEXT", help="Title of the page. By default, the name of MODEL.", show_default=False),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve on. Others need a token.")] = HERE,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any other than the loopback requires a token.")] = HERE,
     port: Annotated[
         int | None,
         typer.Option(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Port to serve on. By default, the first free one from 8765 on; 0 takes any free one.",
+            help="Port to listen on. By default, the first free one from 8765; 0 picks any free port.",
             show_default=False,
         ),
     ] = None,
@@ -55,28 +55,28 @@ def studio(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Name that browsers may use for the server, besides its address; can be repeated.",
+            help="Host name that browsers may use for the server. Can be repeated.",
             show_default=False,
         ),
     ] = None,
     root_path: Annotated[
-        str, typer.Option(metavar="PATH", help="Path under which a proxy serves the page.", show_default=False)
+        str, typer.Option(metavar="PATH", help="URL path under which a proxy serves the page.", show_default=False)
     ] = "",
     save_to: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the edited model when it is saved. By default, the name of MODEL with -edited.",
+            help="Folder to save the edited model to. By default, MODEL-edited.",
             show_default=False,
         ),
     ] = None,
     backbone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Encoder for dropped images, if it has moved.", show_default=False),
+        typer.Option(metavar="NAME", help="Encoder to score dropped images with, if it has moved.", show_default=False),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Audit a model in the browser: remove concepts, see who is affected, keep the history of edits.
+    """Audit a model in the browser: remove concepts, see which images and groups are affected, keep a history.
 
     Example: [bold]choqolate studio model --scores scores.parquet[/]
 
@@ -87,7 +87,7 @@ def studio(
     if export is None:
         check_packages()
     elif port is not None or allow_host or root_path or save_to is not None or backbone is not None:
-        raise ChoqolateError("Expected --export or options of the server, but got both. A file has no server.")
+        raise ChoqolateError("Expected --export or server options, but got both. A file has no server.")
     typer.echo(f"Reading {_printable(model)} and {_printable(scores)} ...")
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
@@ -143,8 +143,8 @@ def _show_file(written: StudioFile, model: Path) -> None:
     console.print(f"Covered until the final check: {written.covered}.", markup=False)
     console.print(f"Images: {thumbnails}{unreadable}.", markup=False)
     console.print(
-        f"Size: {written.megabytes}. The file needs no server: open it, mail it, or put it on a static host. A file of "
-        "edits comes back.",
+        f"Size: {written.megabytes}. The file needs no server: open it, mail it, or put it on a static host. Its Export "
+        "view downloads the edits as edits.json.",
         markup=False,
     )
     show_next("The studio is", written.path, ("apply", model, "edits.json", "-o", f"{model}-edited"))

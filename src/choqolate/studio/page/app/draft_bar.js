@@ -35,7 +35,7 @@ function effectText(app) {
   const rows = app.auditRows;
   const [before, after] = ["committed", "now"].map((key) => measureAll(app.network, app.rows, app.states[key], rows));
   const changed = flips(app.states.committed.predicted, app.states.now.predicted, rows).length;
-  const parts = [`accuracy ${points(after.all.accuracy - before.all.accuracy)} points`];
+  const parts = after.all.n ? [`accuracy ${points(after.all.accuracy - before.all.accuracy)} points`] : [];
   if (after.worstGroup && before.worstGroup) {
     parts.push(`worst group ${points(after.worstGroup.accuracy - before.worstGroup.accuracy)} points`);
   }

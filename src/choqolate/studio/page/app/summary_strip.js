@@ -17,9 +17,10 @@ function content(app) {
   }
   const flipped = rows.filter((row) => app.states.original.predicted[row] !== app.states.now.predicted[row]).length;
   return [
-    h("p", { class: "strip-rows" }, "Audit rows: ", h("strong", {}, app.document.rows.audit),
+    h("p", { class: "strip-rows", title: `Edits are judged on the audit rows: ${app.document.rows.audit}` },
+      "On ", h("strong", {}, counted(rows.length, "audit row")),
       h("span", { class: "strip-legend", "aria-hidden": "true" }, "original → committed → now")),
-    figure("Accuracy", measured, (one) => one.all.accuracy),
+    measured.now.all.n > 0 && figure("Accuracy", measured, (one) => one.all.accuracy),
     measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
     h("div", { class: "strip-figure" }, h("p", { class: "strip-label" }, "Flipped"),
       h("a", { class: "strip-now", "data-key": "flipped", "aria-label": `${counted(flipped, "flipped image")}`,

@@ -3,6 +3,7 @@ import { count, counted, interval, pText, percent, points } from "../app/format.
 import { flips, measureAll, pairedChange } from "../engine/metrics.js";
 
 const MOST_IMAGES = 18;
+const MOST_LINES = 12;
 
 /** Two commits beside each other: numbers, images that flipped. The route says which (a, b). */
 export function commitComparison(app) {
@@ -39,18 +40,31 @@ function content(app, first, second) {
   const [a, b] = [first, second].map((state) => measureAll(app.network, app.rows, state, rows));
   const paired = pairedChange(app.rows, first.predicted, second.predicted, rows);
   const flipped = flips(first.predicted, second.predicted, rows);
-  const lines = [["All rows", a.all, b.all], ...b.groups.map((group, k) => [group.name, a.groups[k], group]),
-    ...(b.groups.length ? [] : b.classes.map((one, k) => [one.name, a.classes[k], one]))].filter(([, , one]) => one.n);
+  const [part, was, is] = b.groups.length ? ["groups", a.groups, b.groups] : ["classes", a.classes, b.classes];
+  const parts = is.map((one, k) => [one.name, was[k], one]).filter(([, , one]) => one.n);
+  const lines = [["All rows", a.all, b.all], ...mostChanged(parts)];
   return [
-    h("div", { class: "scroll" }, h("table", { class: "wide" }, h("caption", { class: "visually-hidden" }, "Accuracy at the two commits"),
-      h("thead", {}, h("tr", {}, ["Rows", "First", "Second", "Change", "95% interval", "Images"].map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", {}, lines.map(([name, one, other]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
-        h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
-        h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n))))))),
+    b.all.n > 0 && lineTable(lines),
+    parts.length > MOST_LINES && h("p", { class: "note" }, `The ${MOST_LINES} of ${count(parts.length)} ${part} that change the most.`),
     h("p", {}, flipped.length ? changeText(paired, flipped.length) : "Both predict the same class for every image."),
     h("ul", { class: "flip-tiles" }, [...flipped].slice(0, MOST_IMAGES).map((row) => tile(app, row, first, second))),
     flipped.length > MOST_IMAGES && h("p", { class: "note" }, `${count(flipped.length - MOST_IMAGES)} more flipped.`),
   ];
+}
+
+/** All of a few parts, in their order; of many those with the largest change first. */
+function mostChanged(parts) {
+  if (parts.length <= MOST_LINES) return parts;
+  const change = ([, one, other]) => Math.abs(other.accuracy - one.accuracy) || 0;
+  return [...parts].sort((a, b) => change(b) - change(a)).slice(0, MOST_LINES);
+}
+
+function lineTable(lines) {
+  return h("div", { class: "scroll" }, h("table", { class: "wide" }, h("caption", { class: "visually-hidden" }, "Accuracy at the two commits"),
+    h("thead", {}, h("tr", {}, ["Rows", "First", "Second", "Change", "95% interval", "Images"].map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, lines.map(([name, one, other]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
+      h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
+      h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n)))))));
 }
 
 function changeText({ gained, lost, p }, n) {
@@ -62,7 +76,8 @@ function tile(app, row, first, second) {
   const name = app.rows.paths[row] ?? `row ${app.rows.number[row]}`;
   const [was, is] = [first, second].map((state) => app.network.classes[state.predicted[row]]);
   const source = app.images(row);
-  return h("li", {}, h("a", { class: "flip-tile", href: `#view=images&image=${app.rows.number[row]}`, onclick: (event) => {
+  return h("li", {}, h("a", { class: "flip-tile", href: `#view=images&image=${app.rows.number[row]}`,
+    "aria-label": `${name}: ${was} → ${is}`, title: name, onclick: (event) => {
     event.preventDefault();
     app.go({ view: "images", image: String(app.rows.number[row]) });
   } }, source ? h("img", { src: source, alt: "", loading: "lazy" }) : h("span", { class: "tile-name name" }, name),

@@ -30,7 +30,7 @@ export function imageTile(app, row, picked) {
   h("span", { class: "tile-image" }, thumbnail(app, row),
     h("span", { class: "tile-pick", "aria-hidden": "true", title: "Pick (Space)" }, picked ? "✓" : "")),
   h("span", { class: "tile-line" }, verdictSign(app, row, now), line(classes[now])),
-  truth >= 0 && truth !== now && h("span", { class: "tile-line tile-truth" }, line(`is ${classes[truth]}`)),
+  truth >= 0 && truth !== now && h("span", { class: "tile-line tile-truth" }, line(`class: ${classes[truth]}`)),
   was !== now && h("span", { class: "tile-line" },
     flippedBadge(classes[was], truth < 0 ? "" : truth === now ? "good" : "warn")),
   group !== undefined && h("span", { class: "tile-line tile-group" }, line(group)));
@@ -41,7 +41,7 @@ function tileLabel(app, row) {
   const { classes } = app.network;
   const [was, now, truth] = [app.states.original.predicted[row], app.states.now.predicted[row], app.rows.label[row]];
   const group = app.document.rows.groups[app.rows.group[row]];
-  const verdict = truth === now ? ", right" : `, wrong, is ${classes[truth]}`;
+  const verdict = truth === now ? ", right" : `, wrong, class ${classes[truth]}`;
   return [`predicted ${classes[now]}${truth < 0 ? "" : verdict}`,
     was !== now && `was ${classes[was]}`, group, rowName(app, row)].filter(Boolean).join(", ");
 }

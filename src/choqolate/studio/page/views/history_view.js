@@ -87,6 +87,7 @@ function reviewedBox(app, commit) {
 
 function numbers(app, state, commit) {
   const measured = measureAll(app.network, app.rows, state, app.auditRows);
+  if (!measured.all.n) return null;
   const parent = commit && measureAll(app.network, app.rows, app.network.state(app.history.editsAt(commit.parent)), app.auditRows);
   const part = (label, now, then) => h("span", {}, `${label} ${percent(now)}`, then !== undefined && ` (${points(now - then)})`);
   return h("p", { class: "row commit-numbers" }, part("accuracy", measured.all.accuracy, parent?.all.accuracy),
