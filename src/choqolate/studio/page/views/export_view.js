@@ -34,7 +34,7 @@ function finalText(app) {
   if (!app.coveredRows.length) return "No rows are kept for a final check";
   if (!app.finalChecked) return `Final check on ${app.document.rows.covered} (advised)`;
   const last = app.history.finalChecks.at(-1);
-  const later = last.at === app.history.head ? "" : "; edits were made since";
+  const later = app.history.differsFrom(last) ? "; the edits have changed since" : "";
   return `Final check: ${moment(last.time)}${later}`;
 }
 
@@ -56,7 +56,7 @@ function files(app, opener) {
     h("div", { class: "row gap-above" },
       button("Download edits.json", () => downloadEdits(app), { class: "button primary", disabled: !edits.length }),
       button("Open an edits file", () => opener.click()), opener,
-      button("Copy a link to this state", () => copyText(app, location.href, "The link"))));
+      button("Copy a link to this state", () => copyLink(app))));
 }
 
 function downloadEdits(app) {
@@ -138,10 +138,14 @@ function commands(app) {
 function selected(app) {
   const rows = app.selection ?? app.visibleRows;
   return h("section", { class: "panel", "aria-label": "Images as a table" }, h("h2", {}, "Images as a table"),
-    h("p", {}, app.selection ? `The ${counted(rows.length, "selected image")}` : `All ${count(rows.length)} images that are not covered`,
+    h("p", {}, app.selection ? `The ${counted(rows.length, "selected image")}` : `All ${counted(rows.length, "image")}${app.finalChecked || !app.coveredRows.length ? "" : " that are not covered"}`,
       ", with truth, predictions and margins."),
     h("div", { class: "row gap-above" }, button("Download images.csv", () => download("images.csv", selectionCsv(app), "text/csv")),
       button("Choose images", () => app.go({ view: "images" }))));
+}
+
+async function copyLink(app) {
+  await copyText(app, location.href, app.isLinkWhole ? "The link" : "A link without the edits, which are too many for one,");
 }
 
 async function copyText(app, text, what) {
