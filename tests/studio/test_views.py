@@ -105,7 +105,7 @@ def test_a_concept_can_be_reweighted_and_removed_in_chosen_nodes(browser, addres
         assert me.number("Accuracy") == accuracy(model.reweight_concepts({"sea": factor}), rows)
         me.click("Discard")
         for node in (0, 2):
-            me.page.get_by_label(f"Choose node {node}").check()
+            me.page.get_by_label(f"Select node {node}").check()
         me.page.get_by_label("Impute").check()
         me.click("Remove in nodes 0, 2")
         expected = model.remove_concepts("sea", nodes=[0, 2], mode="impute")
@@ -131,7 +131,7 @@ def test_what_is_left_of_a_removed_concept_is_measured(browser, address):
         me.click("Remove everywhere")
         meter = me.page.get_by_role("meter", name="Left of sea")
         meter.wait_for()
-        me.page.wait_for_function("() => !document.querySelector('.residuals').innerText.includes('computing')")
+        me.page.wait_for_function("() => !document.querySelector('.residuals').innerText.includes('Computing')")
         before = int(meter.get_attribute("aria-valuenow"))
         assert before > 50  # the forest tells where there is no sea
         me.click(re.compile("Remove .*forest.* too"))
@@ -147,7 +147,7 @@ def test_one_image_is_explained_and_flipped(browser, address, model, table):
         me.open(f"#view=images&image={number}")
         panel = me.page.locator(".one-image")
         assert str(model.predict(table.take([number]))[0]) in panel.inner_text()
-        me.click("Find it")
+        me.click("Search", exact=True)
         me.click("Try it")
         removed = re.findall(r"Remove ([\w ,]+?)(?: and ([\w ]+))?\n", me.page.locator(".draft").inner_text() + "\n")[0]
         names = [name.strip() for part in removed if part for name in part.split(",")]

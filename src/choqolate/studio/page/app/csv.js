@@ -1,6 +1,6 @@
 import { margins } from "../engine/metrics.js";
 
-const COLUMNS = ["row", "path", "split", "group", "truth", "predicted_as_opened", "predicted_committed",
+const COLUMNS = ["row", "path", "split", "group", "truth", "predicted_original", "predicted_committed",
   "predicted_now", "margin", "flipped"];
 
 /** The selected images, or all that may be seen, as a table in CSV. */

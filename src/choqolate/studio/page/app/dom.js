@@ -29,13 +29,42 @@ function append(element, children) {
 
 /** Put other children into an element; what has the focus keeps it if it has an id or a data-key that is there again. */
 export function replace(element, ...children) {
-  const active = element.contains(document.activeElement) ? document.activeElement : null;
+  const active = element !== document.activeElement && element.contains(document.activeElement)
+    ? document.activeElement : null;
   const key = active && (active.id || active.dataset.key);
   const attribute = active && active.id ? "id" : "data-key";
   element.replaceChildren();
   append(element, children);
   if (key) element.querySelector(`[${attribute}="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  if (active && !element.contains(document.activeElement)) focusNear(element);
   return element;
+}
+
+/** Run an action; if what has the focus goes away or is disabled, the focus moves to what is around it. */
+export function keepFocus(action) {
+  const active = document.activeElement;
+  const around = [];
+  for (let element = active; element && element !== document.body; element = element.parentElement) around.push(element);
+  action();
+  const now = document.activeElement;
+  const isLost = now === document.body || now?.disabled || !now?.checkVisibility();
+  if (around.length && isLost) focusNear(around.find((one) => one.isConnected && one !== now));
+}
+
+/** Focus the closest region around an element that can be seen, else the view. */
+function focusNear(element) {
+  const regions = "section, article, aside, details, dialog, main";
+  let near = element?.closest(regions);
+  while (near && !near.checkVisibility()) near = near.parentElement?.closest(regions);
+  near ??= document.getElementById("main");
+  if (!near) return;
+  if (!near.hasAttribute("tabindex")) near.tabIndex = -1;
+  near.focus({ preventScroll: true });
+}
+
+/** Put a text into a live region; the same text is not said again. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** A button. */

@@ -1,4 +1,4 @@
-import { button, h, replace } from "./dom.js";
+import { button, h, replace, say } from "./dom.js";
 import { counted, editText, points } from "./format.js";
 import { flips, measureAll } from "../engine/metrics.js";
 
@@ -6,7 +6,7 @@ import { flips, measureAll } from "../engine/metrics.js";
 export function draftBar(app) {
   const chips = h("ul", { class: "chips", "aria-label": "Draft edits" });
   const effect = h("p", { class: "effect", "aria-live": "polite" });
-  const reason = h("input", { id: "reason", type: "text", placeholder: "Reason, such as: the sea is background", maxlength: "500" });
+  const reason = h("input", { id: "reason", type: "text", placeholder: "Reason for this change", maxlength: "500" });
   const author = h("input", { id: "author", type: "text", placeholder: "Your name", maxlength: "100", value: app.keeper.author });
   const form = h("form", { onsubmit: (event) => {
     event.preventDefault();
@@ -19,14 +19,14 @@ export function draftBar(app) {
   h("button", { type: "submit", class: "button primary", title: "Commit (C, then Enter)" }, "Commit"),
   button("Discard", () => app.discardDraft(), { title: "Discard the draft" }));
   const element = h("section", { class: "draft", "aria-label": "Draft", hidden: true },
-    h("div", { class: "draft-edits" }, h("strong", {}, "Draft"), chips, effect), form);
+    h("div", { class: "draft-edits" }, h("h2", {}, "Draft"), chips, effect), form);
   const update = () => {
     element.hidden = !app.draft.length;
     if (!app.draft.length) return;
     replace(chips, app.draft.map((edit, index) => h("li", { class: "chip" }, h("span", { class: "name" }, editText(edit)),
-      h("button", { type: "button", class: "close", "data-key": `drop-${index}`, "aria-label": `Drop: ${editText(edit)}`,
+      h("button", { type: "button", class: "close", "data-key": `drop-${index}`, "aria-label": `Drop from the draft: ${editText(edit)}`, title: "Drop from the draft",
         onclick: () => app.dropFromDraft(index) }, "×"))));
-    replace(effect, effectText(app));
+    say(effect, effectText(app));
   };
   return { element, update, focus: () => !element.hidden && reason.focus() };
 }
@@ -40,5 +40,5 @@ function effectText(app) {
     parts.push(`worst group ${points(after.worstGroup.accuracy - before.worstGroup.accuracy)} points`);
   }
   parts.push(`${counted(changed, "image")} flipped`);
-  return `${parts.join(", ")} against the last commit`;
+  return `Since the last commit: ${parts.join(", ")}`;
 }

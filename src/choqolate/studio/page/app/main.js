@@ -38,7 +38,7 @@ function offerToContinue(app) {
   if (!left) return;
   const commits = left.history.commits.length;
   const banner = h("div", { class: "banner", role: "region", "aria-label": "Earlier audit" },
-    h("p", {}, `You audited this model before: ${counted(commits, "commit")}, ${moment(left.saved)}.`),
+    h("p", {}, `You have an earlier audit of this model: ${counted(commits, "commit")}, last changed ${moment(left.saved)}.`),
     button("Continue it", () => {
       banner.remove();
       const kept = app.keeper.continueFrom(left.id);

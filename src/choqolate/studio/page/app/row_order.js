@@ -6,7 +6,7 @@ export const ORDERS = [
   ["best", "Highest margin first"],
   ["high", "Highest score of a concept"],
   ["low", "Lowest score of a concept"],
-  ["row", "Row of the table"],
+  ["row", "Row number"],
 ];
 
 /** Rows in the order of the route (sort, by): Int32Array. Rows that are equal stay in the order of the table. */

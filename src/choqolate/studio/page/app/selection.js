@@ -85,7 +85,7 @@ export function readLimit(text) {
 export function filterTexts(route) {
   const parts = [];
   const add = (key, text) => route[key] && parts.push({ key, text: text(route[key]) });
-  add("role", (role) => ({ train: "training rows", audit: "judged rows", covered: "covered rows" })[role] ?? role);
+  add("role", (role) => ({ train: "training rows", audit: "audit rows", covered: "covered rows" })[role] ?? role);
   add("split", (name) => `split ${name}`);
   add("truth", (name) => `class ${name}`);
   add("predicted", (name) => `predicted ${name}`);

@@ -1,4 +1,4 @@
-import { button, h, replace } from "./dom.js";
+import { button, h, keepFocus, replace } from "./dom.js";
 import { draftBar } from "./draft_bar.js";
 import { showShortcuts, watchKeys } from "./shortcuts.js";
 import { summaryStrip } from "./summary_strip.js";
@@ -40,12 +40,12 @@ export function createShell(app, place) {
     }
     return entry.made;
   };
-  const update = () => {
+  const update = () => keepFocus(() => {
     head.update();
     strip.update();
     bar.update();
     view().update();
-  };
+  });
   let waiting = false;
   app.onChange = () => {
     if (waiting) return;
@@ -55,14 +55,14 @@ export function createShell(app, place) {
       update();
     });
   };
-  app.onSay = (text, kind) => say(status, text, kind);
+  app.onSay = (text, kind) => showToast(status, text, kind);
   window.addEventListener("hashchange", () => app.follow());
   document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();
   });
   watchKeys(app, VIEWS.map(([key]) => key), bar);
-  replace(place, head.element, strip.element, main, bar.element, status);
+  replace(place, head.element, strip.element, main, h("div", { class: "foot" }, status, bar.element));
   update();
 }
 
@@ -76,13 +76,16 @@ function header(app) {
   const undo = button("Undo", () => app.undo(), { title: "Undo (U or Ctrl+Z)" });
   const redo = button("Redo", () => app.redo(), { title: "Redo (R or Ctrl+Shift+Z)" });
   const help = button("?", showShortcuts, { class: "button round", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" });
+  const nav = h("nav", { "aria-label": "Views" }, tabs);
   const element = h("header", { class: "top" },
     h("div", { class: "brand" }, h("span", { class: "logo" }, "CHOQOLATE"), h("h1", { class: "name" }, app.document.title)),
-    h("nav", { "aria-label": "Views" }, tabs),
+    nav,
     h("div", { class: "tools" }, undo, redo, help));
+  const known = new Set(VIEWS.map(([key]) => key));
   const update = () => {
     for (const tab of tabs) {
-      const current = tab.dataset.view === app.route.view;
+      const current = tab.dataset.view === (known.has(app.route.view) ? app.route.view : "overview");
+      if (current && !tab.hasAttribute("aria-current")) nav.scrollLeft = tab.offsetLeft - nav.offsetLeft - tab.offsetWidth;
       if (current) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");
     }
@@ -92,7 +95,7 @@ function header(app) {
   return { element, update };
 }
 
-function say(status, text, kind) {
+function showToast(status, text, kind) {
   const toast = h("div", { class: `toast ${kind}` }, h("span", {}, text),
     h("button", { type: "button", class: "close", "aria-label": "Close the message", onclick: () => toast.remove() }, "×"));
   for (const old of status.querySelectorAll(".toast.info")) old.remove();

@@ -133,7 +133,7 @@ export class Studio {
     const fine = this.keeper.save({ history: this.history.toJSON(), draft: this.draft });
     if (!fine && !this.toldOfKeeping) {
       this.toldOfKeeping = true;
-      this.say("This browser does not let the page keep your audit. Download the edits file before you close it.", "warn");
+      this.say("The browser cannot store your audit. Download the edits file before you close the page.", "warn");
     }
   }
 
@@ -201,7 +201,7 @@ export class Studio {
   remove(names, { nodes = null, mode = "rescale" } = {}) {
     const left = names.filter((name) => !this.isGone(name, nodes));
     if (left.length) return this.tryDraft(withRemoval(this.draft, left, nodes, mode));
-    this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} removed already.`);
+    this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} already removed.`);
     return false;
   }
 
@@ -259,7 +259,7 @@ export class Studio {
     const commit = this.history.add(this.draft, { author, reason });
     this.clearDraft();
     this.changed();
-    this.say(`Commit ${commit.id} is in the history.`);
+    this.say(`Commit ${commit.id} saved to the history.`);
   }
 
   clearDraft() {
@@ -286,9 +286,9 @@ export class Studio {
       this.undoneDrafts.push(this.draft);
       this.draft = this.earlierDrafts.pop() ?? [];
       this.draftsAt = this.history.head;
-      this.say("The latest change of the draft is undone.");
+      this.say("Undid the last change to the draft.");
     } else if (this.history.canUndo) {
-      this.say(`Commit ${this.history.head} is undone.`);
+      this.say(`Undid commit ${this.history.head}.`);
       this.history.undo();
     } else return;
     this.changed();
@@ -300,7 +300,7 @@ export class Studio {
       this.draft = this.undoneDrafts.pop();
     } else if (!this.draft.length && this.history.canRedo) {
       this.history.redo();
-      this.say(`Commit ${this.history.head} is back.`);
+      this.say(`Redid commit ${this.history.head}.`);
     } else return;
     this.changed();
   }
@@ -309,7 +309,7 @@ export class Studio {
     this.history.checkOut(id);
     this.clearDraft();
     this.changed();
-    this.say(id === null ? "The model is as it was opened." : `The model is at commit ${id}.`);
+    this.say(id === null ? "Checked out the original model." : `Checked out commit ${id}.`);
   }
 
   /** Delete a commit, if what came after it can stand without it. */
@@ -321,14 +321,14 @@ export class Studio {
       this.network.state([...history.editsAt(), ...this.draft]);
     } catch (error) {
       if (!(error instanceof EditError)) throw error;
-      this.say(`Commit ${id} cannot be deleted, because later edits need it. ${error.message}`, "warn");
+      this.say(`Commit ${id} cannot be deleted because later edits depend on it. ${error.message}`, "warn");
       return;
     }
     this.history = history;
     this.earlierDrafts = [];
     this.undoneDrafts = [];
     this.changed();
-    this.say(`Commit ${id} is deleted.`);
+    this.say(`Deleted commit ${id}.`);
   }
 
   review(id, reviewed) {
@@ -340,7 +340,7 @@ export class Studio {
     this.history.checkFinally();
     this.cache = {};
     this.changed();
-    this.say("The covered rows are shown now, and the history says when.");
+    this.say("The covered rows are now visible. The final check is in the history.");
   }
 
   // ------------------------------------------------------------------ audits that were kept
@@ -356,7 +356,7 @@ export class Studio {
     } catch {
       // said below
     }
-    this.say("The edits in this link cannot be read.", "warn");
+    this.say("The edits in this link are not valid.", "warn");
     return false;
   }
 

@@ -1,8 +1,8 @@
 import { h, replace } from "./dom.js";
-import { count, percent, points } from "./format.js";
+import { count, counted, percent, points } from "./format.js";
 import { measureAll } from "../engine/metrics.js";
 
-/** The numbers that stay in sight: accuracy and worst group as opened, at the last commit, and now. */
+/** The numbers that stay in sight: accuracy and worst group, original, at the last commit, and now. */
 export function summaryStrip(app) {
   const element = h("section", { class: "strip", "aria-label": "Summary" });
   const update = () => replace(element, content(app));
@@ -17,11 +17,13 @@ function content(app) {
   }
   const flipped = rows.filter((row) => app.states.original.predicted[row] !== app.states.now.predicted[row]).length;
   return [
-    h("p", { class: "strip-rows" }, "Judged on ", h("strong", {}, app.document.rows.audit)),
+    h("p", { class: "strip-rows" }, "Audit rows: ", h("strong", {}, app.document.rows.audit),
+      h("span", { class: "strip-legend", "aria-hidden": "true" }, "original → committed → now")),
     figure("Accuracy", measured, (one) => one.all.accuracy),
     measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
     h("div", { class: "strip-figure" }, h("p", { class: "strip-label" }, "Flipped"),
-      h("a", { class: "strip-now", "aria-label": `${count(flipped)} flipped images`, href: "#view=images&flipped=original&role=audit", onclick: (event) => {
+      h("a", { class: "strip-now", "data-key": "flipped", "aria-label": `${counted(flipped, "flipped image")}`,
+        title: "Images whose prediction differs from the original model", href: "#view=images&flipped=original&role=audit", onclick: (event) => {
         event.preventDefault();
         app.go({ view: "images", flipped: "original", role: "audit" });
       } }, count(flipped))),

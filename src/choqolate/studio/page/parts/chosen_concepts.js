@@ -13,18 +13,18 @@ export function chosenConcepts(app, view) {
   const slider = weightSlider(app, (factor, how) =>
     app.reweight(Object.fromEntries(names().map((name) => [name, factor])), how));
   const told = h("strong");
-  const element = h("div", { class: "chosen-concepts", role: "group", "aria-label": "Chosen concepts", hidden: true },
+  const element = h("div", { class: "chosen-concepts", role: "group", "aria-label": "Selected concepts", hidden: true },
     h("div", { class: "row" }, told,
       button("Remove", () => app.remove(names(), { mode: view.mode }) && clear(), { class: "button small" }),
       button("Restore", () => app.restore(names()) && clear(), { class: "button small" }),
-      button("Clear", clear, { class: "button small", "aria-label": "Choose none" })),
+      button("Clear", clear, { class: "button small", "aria-label": "Clear the selection" })),
     slider.element);
   const update = () => {
     element.hidden = view.chosen.size === 0;
     if (element.hidden) return;
-    replace(told, `${counted(view.chosen.size, "concept")} chosen`);
+    replace(told, `${counted(view.chosen.size, "concept")} selected`);
     const factors = new Set(names().map((name) => draftFactor(app.draft, name, null)));
-    slider.set(factors.size === 1 ? [...factors][0] : 1, { label: "Weight of these" });
+    slider.set(factors.size === 1 ? [...factors][0] : 1, { label: "Weight of all" });
   };
   return { element, update };
 }

@@ -6,8 +6,8 @@ const MOST = 3;
 /** How often each class is predicted against its share of the training labels, and the edit that evens it out. */
 export function classBalance(app) {
   const told = h("span", {});
-  const recalibrate = button("Recalibrate the classes", () => app.recalibrate(), { class: "button small",
-    title: "Shift the class scores so that predictions on the training rows are as frequent as the training labels" });
+  const recalibrate = button("Recalibrate the classes", () => app.recalibrate(), { class: "button small", "data-key": "recalibrate",
+    title: "Shift the class scores so that each class is predicted as often as it occurs among the training labels" });
   const element = h("p", { class: "row note" }, told, recalibrate);
   const update = () => replace(told, balanceText(app));
   return { element, update };
@@ -23,10 +23,10 @@ function balanceText(app) {
     total += app.rows.weight[row];
   }
   const order = classes.map((_, place) => place).sort((a, b) => gap(b) - gap(a));
-  const parts = order.slice(0, MOST).map((r) => `${classes[r]} ${percent(shares[r] / total)} (labels ${percent(model.label_shares[r])})`);
+  const parts = order.slice(0, MOST).map((r) => `${classes[r]} ${percent(shares[r] / total)} (${percent(model.label_shares[r])} of the labels)`);
   const hasTraining = app.calibrationRows.some((row) => app.document.rows.splits[app.rows.split[row]] === "train");
   const which = hasTraining ? "training rows" : "all rows that are not covered";
-  return `Predicted on ${which}${classes.length > MOST ? ", furthest off" : ""}: ${listed(parts)}.`;
+  return `Predictions on ${which}${classes.length > MOST ? ", largest differences" : ""}: ${listed(parts)}.`;
 
   function gap(r) {
     return Math.abs(shares[r] / total - model.label_shares[r]);

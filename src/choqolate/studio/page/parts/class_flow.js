@@ -19,7 +19,7 @@ export function classFlow(app) {
   const element = h("section", { class: "panel", "aria-label": "From nodes to classes" },
     h("div", { class: "panel-head" }, h("h2", {}, "From nodes to classes"), choice.element),
     h("p", { class: "note" },
-      "How much of each class comes from which node. Point at a node or class, or press it, to single it out."),
+      "How much each node contributes to each class. Point at a node or class to highlight it, or press it to keep it highlighted."),
     drawing, table);
   const parts = new Map();
   let pinned = null;

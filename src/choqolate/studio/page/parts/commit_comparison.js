@@ -4,7 +4,7 @@ import { flips, measureAll, pairedChange } from "../engine/metrics.js";
 
 const MOST_IMAGES = 18;
 
-/** Two commits beside each other: numbers, images that changed sides. The route says which (a, b). */
+/** Two commits beside each other: numbers, images that flipped. The route says which (a, b). */
 export function commitComparison(app) {
   const choice = h("div", { class: "row" });
   const body = h("div", { class: "stack" });
@@ -25,7 +25,7 @@ function chosen(app, key) {
 
 function picker(app, key, value, label) {
   const commits = app.history.commits.map(({ id }) => [String(id), `commit ${id}`]);
-  const options = [["opened", "as opened"], ...commits, ["now", app.draft.length ? "now, with the draft" : "now"]];
+  const options = [["opened", "original"], ...commits, ["now", app.draft.length ? "now (with draft)" : "now"]];
   return field(label, select(options, value, (chosenValue) => app.go({ [key]: chosenValue }, { step: false }), { "data-key": `compare-${key}` }));
 }
 
@@ -47,15 +47,15 @@ function content(app, first, second) {
       h("tbody", {}, lines.map(([name, one, other]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
         h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
         h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n))))))),
-    h("p", {}, flipped.length ? changeText(paired, flipped.length) : "No prediction differs."),
+    h("p", {}, flipped.length ? changeText(paired, flipped.length) : "Both predict the same class for every image."),
     h("ul", { class: "flip-tiles" }, [...flipped].slice(0, MOST_IMAGES).map((row) => tile(app, row, first, second))),
-    flipped.length > MOST_IMAGES && h("p", { class: "note" }, `${count(flipped.length - MOST_IMAGES)} more changed sides.`),
+    flipped.length > MOST_IMAGES && h("p", { class: "note" }, `${count(flipped.length - MOST_IMAGES)} more flipped.`),
   ];
 }
 
 function changeText({ gained, lost, p }, n) {
-  const judged = p < 0.05 ? "beyond chance" : "may be due to chance";
-  return `${counted(n, "image")} changed sides: ${count(gained)} became right, ${count(lost)} became wrong (${judged}, ${pText(p)}).`;
+  const judged = p < 0.05 ? "beyond chance" : "may be chance";
+  return `${counted(n, "image")} flipped: ${count(gained)} became right, ${count(lost)} became wrong (${judged}, ${pText(p)}).`;
 }
 
 function tile(app, row, first, second) {

@@ -8,7 +8,7 @@ export function conceptBox(app, { id, label, onchoose }) {
   let current = "";
   const choose = () => {
     const found = input.value.trim() ? closest(app.network.concepts, input.value.trim()) : "";
-    if (found === null) app.say(`No concept is called “${input.value.trim()}”.`, "warn");
+    if (found === null) app.say(`There is no concept “${input.value.trim()}”.`, "warn");
     input.value = found ?? current;
     if (input.value !== current) onchoose(input.value);
   };

@@ -22,9 +22,9 @@ export function conceptDetail(app, view, ranking) {
       h("div", { class: "panel-head concept-head" }, h("div", { class: "row" }, title, badges), shares),
       h("div", { class: "columns concept-top" }, edit.element, effect)),
     panel("Where it acts", null, places.element),
-    panel("Its images", "By its score, among all rows that may be seen; 0 is the lowest score in training, 1 the highest.",
+    panel("Its images", "Visible images by score, from 0 (lowest in training) to 1 (highest).",
       strip.element),
-    panel("Siblings", "Concepts whose scores rise with its own or, below zero, fall: correlations on rows that are not covered.",
+    panel("Correlated concepts", "Concepts with correlated scores. Below zero, one rises where the other falls.",
       siblings.element),
   ];
   let shown = null;
@@ -38,7 +38,7 @@ export function conceptDetail(app, view, ranking) {
     replace(badges, markBadges(marks[concept]));
     replace(shares, h("strong", {}, percent(now.conceptShares[concept])), " of the model",
       Math.abs(now.conceptShares[concept] - original.conceptShares[concept]) >= 5e-5
-        && h("span", { class: "note" }, ` originally ${percent(original.conceptShares[concept])}`));
+        && h("span", { class: "note" }, `, originally ${percent(original.conceptShares[concept])}`));
     edit.update(marks[concept]);
     replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking));
     places.update(concept);
@@ -54,7 +54,7 @@ function panel(title, note, content) {
 }
 
 function effectOf(concept, mark, view, ranking) {
-  if (mark.removed) return h("p", { class: "note" }, "It is removed already.");
+  if (mark.removed) return h("p", { class: "note" }, "It is already removed.");
   const effect = ranking.one(concept, view.mode);
   const { impact, progress } = ranking.each(view.mode);
   if (!effect) return h("p", { class: "note" }, "Computing…");
@@ -64,7 +64,7 @@ function effectOf(concept, mark, view, ranking) {
     figure("Accuracy", effect.accuracyNow, effect.accuracyChange, rank(impact?.accuracyChange)),
     Number.isFinite(effect.worstGroupNow)
       && figure("Worst group", effect.worstGroupNow, effect.worstGroupChange, rank(impact?.worstGroupChange)),
-    h("div", {}, h("dt", {}, "Predictions that flip"), h("dd", {}, counted(effect.flips, "image"))));
+    h("div", {}, h("dt", {}, "Flipped"), h("dd", {}, counted(effect.flips, "image"))));
 }
 
 function figure(label, now, change, rank) {

@@ -3,9 +3,9 @@ import { draftFactor, restores } from "../app/draft.js";
 import { weightSlider } from "./weight_slider.js";
 
 const MODES = [
-  ["rescale", "Rescale", "Its terms are dropped and the rest is scaled up."],
-  ["canonical", "Canonical", "As rescale, but its partners in pairs first get their own part of the weight back."],
-  ["impute", "Impute", "It stays, with its mean score for every image."],
+  ["rescale", "Rescale", "Drop its terms and scale up the rest."],
+  ["canonical", "Canonical", "Like rescale, but where a pair has both min and max weight, the equal part first goes to its two concepts."],
+  ["impute", "Impute", "Replace its score with the training mean for every image."],
 ];
 
 /** The edits of one concept: remove everywhere or in chosen nodes, restore, and its weight. */
@@ -30,9 +30,9 @@ export function conceptEdit(app, view) {
     const chosen = nodes();
     const { words, where } = placeWords(app.network, chosen);
     everywhere.disabled = mark.removed;
-    here.textContent = chosen ? `Remove in ${where}` : `Remove in chosen ${words}`;
+    here.textContent = chosen ? `Remove in ${where}` : `Remove in selected ${words}`;
     here.disabled = !chosen || mark.removed;
-    here.title = chosen ? "" : `Choose ${words} below`;
+    here.title = chosen ? "" : `Select ${words} below`;
     back.disabled = !app.states.now.affected.includes(name());
     modes.update();
     const gone = removedBefore(app, name());
@@ -76,9 +76,9 @@ function removedBefore(app, name) {
 }
 
 function weightNote(app, name, gone, mark) {
-  if (mark.locked) return "It was edited before the last simplification of the model, which cannot be undone here.";
-  if (gone) return "It is removed in the history. Restore it to give it another weight.";
+  if (mark.locked) return "It was edited before the model was simplified, which cannot be undone here.";
+  if (gone) return "A commit removed it. Restore it to set a weight.";
   const reweights = (edit) => edit.edit === "reweight" && Object.hasOwn(edit.factors, name);
-  return app.states.committed.inForce.some(reweights) ? "The weight comes on top of the one in the history."
-    : "1 leaves it as it is, 0 takes it out, 2 doubles it against the others.";
+  return app.states.committed.inForce.some(reweights) ? "This multiplies the weight set by earlier commits."
+    : "1 keeps its weight, 0 removes it, 2 doubles it relative to the others.";
 }

@@ -1,5 +1,5 @@
-import { field, h, replace, select } from "../app/dom.js";
-import { count } from "../app/format.js";
+import { field, h, replace, say, select } from "../app/dom.js";
+import { count, percent } from "../app/format.js";
 import { conceptMarks, markBadges } from "./concept_marks.js";
 import { conceptValues, needsImpact, orderedConcepts, orders } from "./concept_order.js";
 import { place } from "./in_place.js";
@@ -11,7 +11,9 @@ export function conceptList(app, view, ranking) {
   const search = h("input", { type: "search", id: "concept-search", "aria-label": "Search concepts",
     autocomplete: "off", placeholder: `Search ${count(app.network.M)} concepts`, spellcheck: "false", oninput: () => update() });
   const order = h("div", { class: "row" });
-  const told = h("p", { class: "note", role: "status" });
+  const status = h("span", { role: "status" });
+  const done = h("span", { "aria-hidden": "true" });
+  const told = h("p", { class: "note" }, status, " ", done);
   const list = h("ul", { class: "concept-list", "aria-label": "Concepts" });
   const rows = new Map();
   let shown = [];
@@ -29,7 +31,8 @@ export function conceptList(app, view, ranking) {
     const reorder = (key) => app.go({ order: key === "share" ? null : key }, { step: false });
     replace(order, field("Order", select(orders(app), sort, reorder, { id: "concept-order" })));
     told.hidden = !needsImpact(sort) && found.length > 0 && found.length === shown.length;
-    replace(told, listText(found.length, shown.length, sort, progress));
+    say(status, listText(found.length, shown.length, sort, progress));
+    done.textContent = progress < 1 ? percent(progress, 0) : "";
     place(list, shown.map((concept) => {
       if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));
       const row = rows.get(concept);
@@ -52,7 +55,10 @@ export function conceptList(app, view, ranking) {
     rows.get(concept)[part].focus();
   };
   search.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && shown.length) open(shown[0]);
+    if (event.key === "Enter" && shown.length) {
+      open(shown[0]);
+      focusTitle();
+    }
     if (event.key === "ArrowDown") focusRow(0, "button");
     if (event.key === "Escape" && search.value) {
       search.value = "";
@@ -66,6 +72,12 @@ export function conceptList(app, view, ranking) {
     if (at >= 0 && shown[at] !== active) focusRow(at, event.target.type === "checkbox" ? "box" : "button");
   });
   return { search, order, told, list, update, shown: () => shown };
+}
+
+/** Focus the heading of the open concept, once it is drawn. */
+function focusTitle() {
+  const focus = () => document.getElementById("concept-title")?.focus({ preventScroll: true });
+  requestAnimationFrame(() => requestAnimationFrame(focus));
 }
 
 function moveInList(event, at, length, focusRow, search) {
@@ -86,20 +98,20 @@ function matching(app, text, places) {
 }
 
 function listText(found, shown, sort, progress) {
-  if (!found) return "No concept has this name.";
+  if (!found) return "No matching concepts.";
   const parts = [];
-  if (found > shown) parts.push(`The first ${count(shown)} of ${count(found)}: search for the others.`);
-  if (progress < 1) parts.push(`Removing each concept on its own… ${Math.round(100 * progress)}%`);
+  if (found > shown) parts.push(`Showing ${count(shown)} of ${count(found)}. Search to find others.`);
+  if (progress < 1) parts.push(`Removing each concept alone…`);
   else if (needsImpact(sort)) {
-    const what = sort === "flips" ? "Images that flip" : "Points gained";
-    parts.push(`${what} if the concept alone is removed from the model as it is now.`);
+    const what = sort === "flips" ? "Images flipped" : "Points gained";
+    parts.push(`${what} by removing only this concept from the current model.`);
   }
   return parts.join(" ");
 }
 
 function newRow(app, concept, open, choose) {
   const name = app.network.concepts[concept];
-  const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${name}`,
+  const box = h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Select ${name}`,
     onchange: (event) => choose(event.target.checked) });
   const bar = h("span", { class: "level" });
   const value = h("span", { class: "amount" });

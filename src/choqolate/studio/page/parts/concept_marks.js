@@ -41,10 +41,10 @@ function suspectNames(suspects) {
 export function markBadges(mark) {
   return [
     mark.removed && h("span", { class: "badge warn" }, "removed"),
-    mark.partly && h("span", { class: "badge warn", title: "Removed in some of the nodes" }, "partly removed"),
+    mark.partly && h("span", { class: "badge warn", title: "Removed from some nodes" }, "partly removed"),
     mark.reweighted && !mark.removed && h("span", { class: "badge" }, "reweighted"),
     mark.spurious && h("span", { class: "badge", title: "Marked as spurious in the table or the model" }, "spurious"),
     mark.suspect && !mark.spurious && h("span", { class: "badge", title: "Listed among the suspects" }, "suspect"),
-    mark.locked && h("span", { class: "badge", title: "An edit before the last simplification: it stays" }, "fixed"),
+    mark.locked && h("span", { class: "badge", title: "Edited before the model was simplified, so it cannot be changed here" }, "fixed"),
   ].filter(Boolean);
 }

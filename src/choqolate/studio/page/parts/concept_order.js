@@ -6,9 +6,9 @@ export function orders(app) {
   const grouped = labelled && app.document.rows.groups.length > 0;
   return [
     ["share", "Share in the model"],
-    grouped && ["worst", "Effect on the worst group"],
-    labelled && ["accuracy", "Effect on the accuracy"],
-    ["flips", "Images that flip"],
+    grouped && ["worst", "Effect on worst group"],
+    labelled && ["accuracy", "Effect on accuracy"],
+    ["flips", "Images flipped"],
     ["name", "Name"],
   ].filter(Boolean);
 }

@@ -50,7 +50,7 @@ function nodeChoice(app, view, concept, node) {
     else view.nodes.delete(node);
     app.onChange();
   };
-  return h("input", { type: "checkbox", "data-key": `node-${node}`, "aria-label": `Choose ${where}`,
+  return h("input", { type: "checkbox", "data-key": `node-${node}`, "aria-label": `Select ${where}`,
     checked: view.nodes.has(node), disabled: isGone(app.network, app.states.now, node, concept), onchange: choose });
 }
 
@@ -66,7 +66,7 @@ function shareTable(title, found, { key, open, toggle, name, choice, gone }) {
       h("th", { scope: "row" }, h("label", {}, choice?.(place), " ", name(place))),
       h("td", { class: "bar-cell", "aria-hidden": "true" }, shareBar(now, before, most)),
       h("td", {}, percent(before)), h("td", { class: "now" }, gone?.(place) ? "removed" : percent(now)))))),
-  found.length > leading.length && button(open ? "Show the largest only" : `Show all ${count(found.length)}`,
+  found.length > leading.length && button(open ? "Show fewer" : `Show all ${count(found.length)}`,
     () => toggle(key), { class: "button small", "data-key": `more-${key}`, "aria-expanded": open }));
 }
 

@@ -15,7 +15,7 @@ export function conceptStrip(app) {
       ["Lowest", rows.subarray(rows.length - HIGHEST)],
     ];
     replace(element, parts.map(([title, some]) => h("div", { class: "strip-part" },
-      h("h4", {}, title), h("ul", {}, Array.from(some, (row) => h("li", {}, tile(app, row, concept)))))));
+      h("h3", {}, title), h("ul", {}, Array.from(some, (row) => h("li", {}, tile(app, row, concept)))))));
   };
   return { element, update };
 }

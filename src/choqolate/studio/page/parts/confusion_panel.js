@@ -8,7 +8,7 @@ import { isEdited } from "./image_subject.js";
 const MOST_IN_SIGHT = 6; // classes of a matrix beside the grid
 const MOST_PAIRS = 10;
 
-/** Which class is taken for which, now and against the model as opened; a cell chooses its images. */
+/** Which class is taken for which, now and against the original model; a cell chooses its images. */
 export function confusionPanel(app) {
   const full = h("details", { class: "full-matrix" }, h("summary", {}, "Full matrix"), h("div", {}));
   const many = app.network.C > MOST_IN_SIGHT;
@@ -25,7 +25,7 @@ export function confusionPanel(app) {
   return panel;
 }
 
-/** Counts now and as opened, of the rows that the other filters choose. */
+/** Counts now and in the original model, of the rows that the other filters choose. */
 function confusions(app) {
   const rows = filteredRows(app, { ...app.route, truth: null, predicted: null, right: null });
   const labelled = rows.filter((row) => app.rows.label[row] >= 0).length;
@@ -34,7 +34,7 @@ function confusions(app) {
 }
 
 function note(app, { labelled }) {
-  const more = isEdited(app) && " Small numbers: change against the model as opened.";
+  const more = isEdited(app) && " Small numbers: change from the original model.";
   return h("p", { class: "note" }, `${counted(labelled, "image")}.`, more);
 }
 
@@ -68,7 +68,7 @@ function cell(app, truth, predicted, now, before, largest) {
   const chosen = app.route.truth === classes[truth] && app.route.predicted === classes[predicted];
   const style = { "--shade": `${Math.round(60 * Math.sqrt(now / largest))}%` };
   if (!now && !before) return h("td", { class: right ? "right" : "", style }, h("span", { class: "nothing" }, "·"));
-  const what = right ? `${classes[truth]}, right` : `${classes[truth]} taken for ${classes[predicted]}`;
+  const what = right ? `${classes[truth]}, right` : `${classes[truth]} predicted as ${classes[predicted]}`;
   const said = `${what}: ${count(now)}, change ${changeText(now - before)}`;
   return h("td", { class: right ? "right" : "wrong", style },
     button([count(now), change(now - before)], () => choose(app, truth, predicted),
@@ -76,19 +76,19 @@ function cell(app, truth, predicted, now, before, largest) {
         "data-key": `cell-${truth}-${predicted}` }));
 }
 
-/** The most frequent mistakes, as "A taken for B". */
+/** The most frequent mistakes, as "A predicted as B". */
 function pairList(app, { now, before }) {
   const { classes, C } = app.network;
   const pairs = [...now.keys()]
     .filter((place) => Math.floor(place / C) !== place % C && (now[place] || before[place]))
     .sort((a, b) => now[b] - now[a] || before[b] - before[a])
     .slice(0, MOST_PAIRS);
-  if (!pairs.length) return h("p", {}, "No image is wrong.");
+  if (!pairs.length) return h("p", {}, "No mistakes.");
   return h("ol", { class: "pairs", "aria-label": "Most frequent mistakes" }, pairs.map((place) => {
     const [truth, predicted] = [Math.floor(place / C), place % C];
     const chosen = app.route.truth === classes[truth] && app.route.predicted === classes[predicted];
     return h("li", {}, button([
-      h("span", {}, h("strong", { class: "name" }, classes[truth]), " taken for ",
+      h("span", {}, h("strong", { class: "name" }, classes[truth]), " predicted as ",
         h("strong", { class: "name" }, classes[predicted])),
       h("span", { class: "value" }, count(now[place]), change(now[place] - before[place])),
     ], () => choose(app, truth, predicted), { class: "pair", "aria-pressed": chosen, "data-key": `pair-${place}` }));

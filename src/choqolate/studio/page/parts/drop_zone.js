@@ -34,13 +34,13 @@ function content(app, state, input) {
       button("Choose a file", () => input.click(), { "data-key": "choose-file" }), input),
     app.dropped && h("p", { class: "row" }, button(`Show ${app.dropped.name}`,
       () => app.go({ image: "dropped", why: null, against: null }), { class: "button link name" })),
-    h("p", { class: "note" }, "The image is scored on the server with the model's own backbone and is not kept."),
+    h("p", { class: "note" }, "The server scores the image with the model's own encoder and does not store it."),
   ];
 }
 
 function refusal(server) {
   const command = h("code", {}, "choqolate studio");
-  if (!server) return ["Scoring an image of your own needs a server: open the model with ", command, "."];
+  if (!server) return ["To score your own images, open the model with a server: ", command, "."];
   return server.score ? null : server.why_not_score ?? "This server cannot score images.";
 }
 

@@ -16,10 +16,10 @@ export function failingSlice(app, entry, { mode, key }) {
     rows.length > 0 && h("ul", { class: "failing-images", "aria-label": "Images that the model gets wrong" },
       rows.slice(0, MOST_IMAGES).map((row) => h("li", {}, failingImage(app, row, `${key}-image-${row}`)))),
     h("p", {}, entry.text),
-    h("p", { class: "note" }, entry.concepts.length > 1 ? "Concepts that rise and fall together: " : "Concept: ",
+    h("p", { class: "note" }, entry.concepts.length > 1 ? "Correlated concepts: " : "Concept: ",
       conceptChips(app, entry.concepts),
       Number.isFinite(entry.share) ? `. Share in the model: ${percent(entry.share)}.` : "."),
-    h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try without", key }),
+    h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try removing", key }),
       rows.length > 0 && button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
         () => showOnly(app, rows), { "data-key": `${key}-all` })));
 }

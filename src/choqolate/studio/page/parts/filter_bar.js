@@ -20,7 +20,7 @@ export function filterBar(app) {
     limitControl(app),
     app.rows.paths.some(Boolean) ? pathControl(app) : null,
   ].filter(Boolean);
-  const chips = h("ul", { class: "chips", "aria-label": "Filters in force" });
+  const chips = h("ul", { class: "chips", "aria-label": "Active filters" });
   const body = h("details", { class: "filters" }, h("summary", {}, h("h2", {}, "Filters")),
     h("div", { class: "filter-controls" }, controls.map(({ element }) => element)));
   body.open = isWide();
@@ -41,7 +41,7 @@ export function clearFilters(app) {
 function chipItems(app) {
   const found = filterTexts(app.route);
   const chips = found.map(({ key, text }) => h("li", { class: "chip" }, h("span", { class: "name" }, text),
-    h("button", { type: "button", class: "close", "data-key": `filter-${key}`, "aria-label": `Drop the filter: ${text}`,
+    h("button", { type: "button", class: "close", "data-key": `filter-${key}`, "aria-label": `Remove the filter: ${text}`,
       onclick: () => app.go({ [key]: null }) }, "×")));
   if (chips.length) chips.push(h("li", {}, button("Clear", () => clearFilters(app), { class: "button small" })));
   return chips;
@@ -74,7 +74,7 @@ function splitChoice(app) {
   return names.length > 1 ? choice(app, "split", "Split", names, seen) : null;
 }
 
-/** Judged and training rows, where a split does not say which are which. */
+/** Audit and training rows, where a split does not say which are which. */
 function roleChoice(app) {
   const told = new Map();
   for (const row of app.allRows) {
@@ -83,9 +83,9 @@ function roleChoice(app) {
   }
   if ([...told.values()].every((roles) => roles.size === 1)) return null;
   const options = () => [
-    ["audit", "judged"],
+    ["audit", "audit"],
     app.trainRows.length && ["train", "training"],
-    app.finalChecked && ["covered", "covered before"],
+    app.finalChecked && ["covered", "final check"],
   ].filter(Boolean);
   return choice(app, "role", "Rows", options(), options);
 }
@@ -93,11 +93,11 @@ function roleChoice(app) {
 /** "Score of [sea] [above] [0.70]" */
 function limitControl(app) {
   const choose = (concept) => (concept ? write({ concept }) : app.go({ above: null, below: null }));
-  const box = conceptBox(app, { id: "filter-concept", label: "Concept whose score is filtered", onchoose: choose });
+  const box = conceptBox(app, { id: "filter-concept", label: "Concept to filter by", onchoose: choose });
   const side = select([["above", "at least"], ["below", "at most"]], "above", (key) => write({ key }),
-    { "aria-label": "Side of the threshold" });
+    { "aria-label": "At least or at most" });
   const slider = h("input", { type: "range", min: "0", max: "1", step: "0.01", value: "0.5",
-    "aria-label": "Threshold of the score",
+    "aria-label": "Score threshold",
     oninput: () => later(() => write({ level: Number(slider.value) }, { step: false })) });
   const level = h("output", { class: "level" });
   const later = paused();

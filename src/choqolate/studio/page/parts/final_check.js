@@ -1,13 +1,13 @@
 import { button, h } from "../app/dom.js";
-import { moment } from "../app/format.js";
+import { moment, sentenceStart } from "../app/format.js";
 import { showDialog } from "../app/shortcuts.js";
 
 /** What stands in place of the numbers until the final check. */
 export function coveredCard(app) {
   return h("div", { class: "covered-card" },
     h("h3", {}, "Covered until the final check"),
-    h("p", {}, `${sentenceStart(app.document.rows.covered)} are kept aside, so that no edit is fitted to them. `,
-      "Look at their numbers once, after the last edit."),
+    h("p", {}, `${sentenceStart(app.document.rows.covered)} are held out, so that no edit is tuned to them. `,
+      "Look at their numbers once, after your last edit."),
     button("Final check…", () => askForFinalCheck(app), { class: "button primary", "data-key": "final-check" }));
 }
 
@@ -15,11 +15,11 @@ export function coveredCard(app) {
 export function askForFinalCheck(app) {
   const dialog = showDialog("Final check",
     h("div", { class: "stack" },
-      h("p", {}, `This shows the numbers of ${app.document.rows.covered}. The history notes the time.`),
-      h("p", {}, "Do it once, after the last edit. If you go on editing with these numbers in sight, they no longer ",
-        "tell how the model does on new images."),
+      h("p", {}, `This shows the numbers for ${app.document.rows.covered} and records the time in the history.`),
+      h("p", {}, "Do this once, after your last edit. If you keep editing with these numbers in view, they no longer ",
+        "show how well the model does on new images."),
       app.draft.length > 0 && h("p", { class: "message warn" },
-        "The draft is not committed yet. Commit or discard it first if you can."),
+        "The draft is not committed. Commit or discard it first."),
       h("div", { class: "row" },
         button("Show the numbers", () => {
           dialog.close();
@@ -33,12 +33,8 @@ export function checkedNote(app) {
   const { finalChecks } = app.history;
   const stale = finalChecks.find((check) => app.history.differsFrom(check)) ?? (app.draft.length ? finalChecks.at(-1) : null);
   if (stale) {
-    return h("p", { class: "message warn" }, `The edits differ from those of the final check (${moment(stale.time)}). `,
-      "These rows may have guided them: say so wherever you report the numbers.");
+    return h("p", { class: "message warn" }, `The edits have changed since the final check (${moment(stale.time)}), and these rows may have `,
+      "influenced them. Mention this wherever you report the numbers.");
   }
   return h("p", { class: "note" }, `Final check: ${moment(finalChecks.at(-1).time)}.`);
-}
-
-function sentenceStart(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -4,9 +4,9 @@ import { range } from "./index_range.js";
 
 const MOST = 10;
 const WAYS = [
-  ["images", `${MOST} classes with most images`],
+  ["images", `${MOST} classes with the most images`],
   ["change", `${MOST} classes with the largest change`],
-  ["own", "My choice of classes"],
+  ["own", "Selected classes"],
 ];
 
 /** The choice of classes for the flow, where there are many: most images, largest change, or the reader's own. */
@@ -39,7 +39,7 @@ export function flowClasses(app, onchange) {
         if (value === "own") own = now;
         way = value;
         onchange();
-      }, { "aria-label": "Classes that are shown", id: "flow-classes" }),
+      }, { "aria-label": "Classes to show", id: "flow-classes" }),
       way === "own" && select([["", "Add a class…"], ...others.map((r) => [r, network.classes[r]])], "",
         (value) => value !== "" && choose([...now, Number(value)]), { "aria-label": "Add a class", id: "flow-add" }),
       way === "own" && h("ul", { class: "chips" }, now.map((r) => h("li", { class: "chip" },

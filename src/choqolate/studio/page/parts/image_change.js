@@ -6,7 +6,7 @@ import { comparedClasses, explanation, isEdited, outcome } from "./image_subject
 import { digitsFor, signed } from "./number_scale.js";
 
 const MOST = 6;
-const STATES = [["original", "as opened"], ["committed", "last commit"], ["now", "now"]];
+const STATES = [["original", "original"], ["committed", "last commit"], ["now", "now"]];
 
 /** Before and after the edits: the lead, and the concepts whose contribution changed most; null without edits. */
 export function changeSection(app, subject) {
@@ -40,8 +40,8 @@ function changedConcepts(app, subject, first, second) {
     .filter(({ value }) => Math.abs(value) > 1e-9)
     .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
     .slice(0, MOST);
-  if (!changes.length) return h("p", { class: "note" }, "No concept contributes differently.");
-  return [h("p", {}, "Contributions to the lead that changed most:"),
+  if (!changes.length) return h("p", { class: "note" }, "No contribution changed.");
+  return [h("p", {}, "Contributions to the lead that changed the most:"),
     divergingBars(changes.map(({ name, value }) => ({ value, name: conceptLink(app, name) })),
       { label: "Change of the contributions", lower: `for ${classes[second]}`, higher: `for ${classes[first]}` })];
 }

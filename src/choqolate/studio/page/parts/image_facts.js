@@ -4,7 +4,7 @@ import { isEdited, outcome } from "./image_subject.js";
 import { verdictSign } from "./verdict.js";
 
 const MOST_CLASSES = 5;
-const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now", "Now"]];
+const STATES = [["original", "Original"], ["committed", "Last commit"], ["now", "Now"]];
 
 /** The image itself, what the table says of it, and what the model says. */
 export function imageFacts(app, subject) {
@@ -46,5 +46,5 @@ export function probabilityBars(app, subject) {
         h("span", { class: "signed-bar for", style: { width: `${100 * now[place]}%` } }),
         before && h("span", { class: "tick", style: { left: `${100 * before[place]}%` } })),
       h("span", { class: "value" }, percent(now[place]), before && h("small", {}, `was ${percent(before[place])}`))))),
-    shown.length < classes.length && h("p", { class: "note" }, `The highest of ${classes.length} classes.`));
+    shown.length < classes.length && h("p", { class: "note" }, `The most likely of ${classes.length} classes.`));
 }

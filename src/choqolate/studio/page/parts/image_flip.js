@@ -45,7 +45,8 @@ export function flipSearch(app, redraw) {
     const { predicted } = outcome(app, subject, app.states.now);
     const targets = app.network.classes.filter((_, place) => place !== predicted);
     if (search.target && !targets.includes(search.target)) search.target = "";
-    return h("section", { class: "stack tight" }, h("h3", {}, "Smallest removal that flips it"),
+    return h("section", { class: "stack tight", "aria-label": "Smallest removal" },
+      h("h3", {}, "Smallest removal that flips this image"),
       targets.length > 1 && h("label", { class: "field" }, h("span", { class: "field-label" }, "To"),
         select([["", "any other class"], ...targets.map((name) => [name, name])], search.target, (name) => {
           stop();
@@ -63,7 +64,7 @@ export function flipSearch(app, redraw) {
 
 function tools(app, search, start, cancel) {
   if (search.progress !== null) return button("Stop", cancel, { "data-key": "flip" });
-  if (!search.found) return button("Find it", start, { class: "button", "data-key": "flip" });
+  if (!search.found) return button("Search", start, { class: "button", "data-key": "flip" });
   const { concepts } = search.found;
   if (!concepts.length) return null;
   const left = concepts.filter((name) => !removalStage(app, name));
@@ -73,9 +74,9 @@ function tools(app, search, start, cancel) {
 }
 
 function answer(app, search) {
-  if (search.progress !== null) return h("p", { class: "note" }, `Searching… ${Math.round(100 * search.progress)}%`);
+  if (search.progress !== null) return h("p", { class: "note" }, [`Searching… `, h("span", { "aria-hidden": "true" }, `${Math.round(100 * search.progress)}%`)]);
   if (!search.found) {
-    return h("p", { class: "note" }, "The fewest concepts without which the model would predict another class.");
+    return h("p", { class: "note" }, "The fewest concepts to remove so that the model predicts another class.");
   }
   const { concepts, before, after, method, searched, complete, most, leadBefore, leadAfter } = search.found;
   const name = (place) => (typeof place === "number" ? app.network.classes[place] : place);
@@ -89,7 +90,7 @@ function answer(app, search) {
     h("p", {}, "Without ", conceptLinks(app, concepts), ", the model predicts ",
       h("strong", { class: "name" }, name(after)), " instead of ", h("strong", { class: "name" }, name(before)), "."),
     h("p", { class: "note" },
-      method === "exact" ? `No smaller set does it${among}.` : `Found greedily${among}: fewer may do.`,
+      method === "exact" ? `No smaller set flips it${among}.` : `Found by a greedy search${among}. A smaller set may exist.`,
       ` Lead: ${signed(leadBefore, digits)} before, ${signed(leadAfter, digits)} after.`),
   ];
 }

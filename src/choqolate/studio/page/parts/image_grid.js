@@ -1,5 +1,5 @@
 import { button, field, h, replace, select } from "../app/dom.js";
-import { count, counted } from "../app/format.js";
+import { count, counted, sentenceStart } from "../app/format.js";
 import { ORDERS, orderedRows } from "../app/row_order.js";
 import { FILTERS, filteredRows, selectedRows } from "../app/selection.js";
 import { conceptBox } from "./concept_box.js";
@@ -15,8 +15,8 @@ export function imageGrid(app) {
   const parts = {
     told: h("span", { class: "grid-count" }),
     picks: h("div", { class: "row" }),
-    empty: h("div", { class: "empty-state" }, h("p", {}, "No image passes these filters."),
-      button("Clear the filters", () => clearFilters(app))),
+    empty: h("div", { class: "empty-state" }, h("p", {}, "No images match these filters."),
+      button("Clear filters", () => clearFilters(app))),
     more: button("", () => showUpTo(grid.shown), { class: "button grid-more" }),
     covered: h("p", { class: "note" }),
     order: orderControl(app),
@@ -71,7 +71,7 @@ function refreshParts(app, parts, chosen) {
 function coveredText(app) {
   if (app.finalChecked || !app.coveredRows.length) return "";
   const rows = app.document.rows.covered || counted(app.coveredRows.length, "row");
-  return `${rows[0].toUpperCase()}${rows.slice(1)} stay covered until the final check (see History).`;
+  return `${sentenceStart(rows)} are covered until the final check (see Overview).`;
 }
 
 /** Show more as soon as the reader comes to the end. */
@@ -107,7 +107,7 @@ function loadButton(app) {
   });
   const update = () => {
     element.hidden = !app.rowsLeft;
-    if (!element.disabled) element.textContent = `Load more rows (${count(app.rowsLeft)} left in the table)`;
+    if (!element.disabled) element.textContent = `Load more rows (${count(app.rowsLeft)} not loaded)`;
   };
   return { element, update };
 }

@@ -36,6 +36,6 @@ export function pickTools(app) {
   return [h("span", {}, `${counted(picked, "image")} picked`),
     button(only ? "Show all images" : "Show only these", () => app.go({ only: only ? null : "picked" }),
       { class: "button small", "data-key": "only" }),
-    button("Clear the picks", () => app.go({ picked: null, only: null }),
+    button("Clear picks", () => app.go({ picked: null, only: null }),
       { class: "button small", "data-key": "clear-picks" })];
 }

@@ -7,7 +7,7 @@ import { signed } from "./number_scale.js";
 import { waterfall } from "./waterfall.js";
 
 const MOST_NODES = 8;
-const BASELINES = [["mean", "mean training image"], ["zero", "scores of zero"]];
+const BASELINES = [["mean", "mean training image"], ["zero", "all scores zero"]];
 
 /** Why this class rather than that: what leads from the baseline to this image. */
 export function whySection(app, subject) {
@@ -25,7 +25,7 @@ export function whySection(app, subject) {
       levelName: by === "nodes" ? "value" : "score",
       name: (text) => (by === "nodes" ? h("span", { class: "name" }, text) : conceptLink(app, text)),
     }),
-    h("p", { class: "note" }, `Lead: score of ${one} minus score of ${other}. Striped bars speak for ${other}. `,
+    h("p", { class: "note" }, `Lead: score of ${one} minus score of ${other}. Striped bars favor ${other}. `,
       `The small number is the ${by === "nodes" ? "node's value" : "concept's score"}, from 0 to 1.`));
 }
 
@@ -33,7 +33,7 @@ export function whySection(app, subject) {
 function classChoice(app, one, other) {
   const options = (without) => app.network.classes.filter((name) => name !== without).map((name) => [name, name]);
   const compare = (why, against) => app.go({ why, against: against === why ? null : against }, { step: false });
-  return h("div", { class: "row why", role: "group", "aria-label": "Classes that are compared" },
+  return h("div", { class: "row why", role: "group", "aria-label": "Classes to compare" },
     h("h3", {}, "Why"),
     select(options(), one, (name) => compare(name, other), { id: "why-class", "aria-label": "Class" }),
     h("span", {}, "rather than"),
@@ -53,7 +53,7 @@ function baselineChoice(app) {
 }
 
 function baselineName(app) {
-  return app.route.baseline === "zero" ? "scores of zero" : "mean image";
+  return app.route.baseline === "zero" ? "all scores zero" : "mean image";
 }
 
 /** For each node its value and what leads to it; those that matter most for the lead first. */
@@ -68,7 +68,7 @@ export function nodeSection(app, subject, open, redraw) {
   const what = network.oneLayer ? "class" : "node";
   const lead = network.oneLayer ? "" : ", and its contribution to the lead";
   return h("section", { class: "stack tight" }, h("h3", {}, `Attributions by ${what}`),
-    h("p", { class: "note" }, `Value of each ${what} on this image${lead}. Open one for its concepts.`),
+    h("p", { class: "note" }, `Value of each ${what} for this image${lead}. Open one to see its concepts.`),
     h("div", { class: "node-list" }, shown.map((n) =>
       foldedNode(app, { n, name: names[n], found, was: before?.[n], effect: effects[n], open }))),
     shown.length < order.length && h("p", {}, button(`Show all ${order.length}`, () => {

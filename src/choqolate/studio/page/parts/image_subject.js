@@ -7,7 +7,7 @@ export function openSubject(app) {
   const { image } = app.route;
   if (!image) return null;
   if (image === "dropped" && app.dropped) return droppedSubject(app.dropped);
-  if (image === "dropped") return { missing: "The image that was dropped is gone. Drop it again." };
+  if (image === "dropped") return { missing: "The dropped image is no longer here. Drop it again." };
   const row = app.rows.number.indexOf(Number(image));
   if (row < 0) return { missing: `Row ${image} of the table is not loaded.` };
   if (app.rows.role[row] === 2 && !app.finalChecked) {

@@ -6,7 +6,7 @@ import { EditError } from "../engine/network.js";
 const MOST_KEPT = 12;
 const PAUSE = 400;
 const SHORT_PAUSE = 60;
-const REFUSAL = "It cannot be removed alone: a node would have nothing left.";
+const REFUSAL = "It cannot be removed alone, because a node would have no concepts left.";
 
 /**
  * The effects of removing each concept alone from the model as it is now, computed while the page stays alive.

@@ -22,9 +22,9 @@ export function nodeCards(app) {
     const kind = app.route.nodes === "formulas" ? "formulas" : "";
     replace(choice, KINDS.map(([key, label]) => button(label, () => app.go({ nodes: key }, { step: false }),
       { class: "button small", "data-key": `nodes-${key}`, "aria-pressed": kind === key })));
-    told.textContent = kind ? "Weighted sums of concepts, and of the smaller (min) or larger (max) of two."
-      : `The larger a word, the greater its share of the ${network.oneLayer ? "class" : "node"}. `
-        + "Removed words are crossed out, ↑ marks words that grew.";
+    told.textContent = kind ? "Weighted sums of concept scores, and of the smaller (min) or larger (max) of two scores."
+      : `The larger the word, the larger its share of the ${network.oneLayer ? "class" : "node"}. `
+        + "Removed concepts are crossed out; ↑ marks concepts whose share grew. Press one to open it.";
     const chosen = all ? range(network.nNodes) : heaviest(app, MOST);
     const names = network.nodeNames(app.states.now);
     place(grid, chosen.map((node) => {
@@ -33,7 +33,7 @@ export function nodeCards(app) {
       cards.get(key).update(names[node]);
       return cards.get(key).element;
     }));
-    const label = all ? `Show the ${MOST} heaviest only` : `Show all ${network.nNodes}`;
+    const label = all ? "Show fewer" : `Show all ${network.nNodes}`;
     replace(more, network.nNodes > MOST && button(label, () => {
       all = !all;
       update();
@@ -79,7 +79,7 @@ function contribution({ network, states }, node) {
     .map((r) => ({ r, share: states.now.classAttributions[r * network.nNodes + node] }))
     .filter(({ share }) => Math.abs(share) >= 0.005)
     .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
-  if (!ranked.length) return "Hardly contributes to any class";
+  if (!ranked.length) return "Contributes almost nothing to any class";
   return `Makes up ${listed(ranked.map(({ r, share }) => `${percent(share, 0)} of ${network.classes[r]}`), 3)}`;
 }
 
@@ -90,6 +90,6 @@ function remainder(state, node) {
   const width = `${(100 * Math.min(1, retained)).toFixed(1)}%`;
   return h("span", { class: small ? "warn-text" : "note" },
     h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width } })),
-    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight left`,
-    small && ": hardly the node that was trained");
+    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight is left`,
+    small && ", so it is hardly the node that was trained");
 }

@@ -15,8 +15,8 @@ export function residualMeters(app, view) {
   const more = h("div");
   const element = h("section", { class: "panel", "aria-label": "What is left of removed concepts", hidden: true },
     h("h2", {}, "What is left of removed concepts"),
-    h("p", { class: "note" }, "If the concepts in use predict the score of a removed one (R² of a ridge regression, ",
-      "cross-validated), the model can still rely on it through them."),
+    h("p", { class: "note" }, "How well the remaining concepts predict the score of a removed one: cross-validated R² of a ridge ",
+      "regression. If it is high, the model can still rely on the concept through others."),
     list, more);
   const known = new Map();
   let key = null;
@@ -27,7 +27,7 @@ export function residualMeters(app, view) {
     const removed = inOrder(app, known);
     const shown = all ? removed : removed.slice(0, MOST);
     replace(list, shown.map((concept) => meter(app, view, concept, known.get(concept))));
-    replace(more, removed.length > MOST && button(all ? "Show the first only" : `Show all ${count(removed.length)}`, () => {
+    replace(more, removed.length > MOST && button(all ? "Show fewer" : `Show all ${count(removed.length)}`, () => {
       all = !all;
       show();
     }, { class: "button small", "data-key": "more-residuals", "aria-expanded": all }));
@@ -73,7 +73,7 @@ function inOrder(app, known) {
 
 function meter(app, view, concept, found) {
   const name = app.network.concepts[concept];
-  const told = found ? residualText(found.r2) : "computing…";
+  const told = found ? residualText(found.r2) : "Computing…";
   const level = Math.min(1, Math.max(0, found?.r2 || 0));
   const siblings = level >= WORTH ? found.siblings.map((one) => one.name) : [];
   const open = button(name, () => app.go({ concept: name }),
@@ -91,7 +91,7 @@ function meter(app, view, concept, found) {
 }
 
 function residualText(r2) {
-  if (!Number.isFinite(r2)) return "its score does not vary on these rows";
-  if (r2 < 0.05) return "the concepts left hardly tell it";
-  return `the concepts left still tell ${percent(r2, r2 >= 0.995 ? 1 : 0)} of it`;
+  if (!Number.isFinite(r2)) return "Its score does not vary on these rows";
+  if (r2 < 0.05) return "Hardly predicted by the remaining concepts";
+  return `${percent(r2, r2 >= 0.995 ? 1 : 0)} predictable from the remaining concepts`;
 }

@@ -14,7 +14,7 @@ export function scoreTable(app) {
   const update = (rowIndexes) => {
     const parts = scoreParts(app, rowIndexes, MOST);
     if (!parts[0].rows[0].now.n) {
-      replace(element, h("p", { class: "message" }, "None of these rows has a label: there is no accuracy to show."));
+      replace(element, h("p", { class: "message" }, "None of these rows has a label, so there is no accuracy to show."));
       return;
     }
     const shown = parts.map((part) => ({ ...part, shown: open.has(part.key) ? part.rows : part.rows.slice(0, MOST) }));
@@ -52,7 +52,7 @@ function tablePart(app, part, start, isOpen, toggle) {
       part.many && h("small", {}, ", worst first"))),
     part.shown.map((row) => tableRow(app, row, start)),
     hidden > 0 && h("tr", { class: "more" }, h("td", { colspan: "8" },
-      button(isOpen ? `Show the ${MOST} worst only` : `Show all ${count(part.rows.length)}`, () => toggle(part.key),
+      button(isOpen ? "Show fewer" : `Show all ${count(part.rows.length)}`, () => toggle(part.key),
         { class: "button small", "data-key": `more-${part.key}`, "aria-expanded": isOpen }))));
 }
 
@@ -88,12 +88,12 @@ export function changeMark(change) {
   return h("span", { class: `change ${direction}` }, points(change));
 }
 
-const fewText = `Fewer than ${FEW} images: a single one moves the accuracy by more than 3 points.`;
+const fewText = `Fewer than ${FEW} images: a single image moves the accuracy by more than 3 points.`;
 
 function legend(rows) {
   return h("p", { class: "note score-legend" },
     h("span", { class: "keys-of-bars", "aria-hidden": "true" },
       h("span", { class: "key-now" }), "now", h("span", { class: "key-before" }), "original",
-      h("span", { class: "key-range" }), "95% interval of now (Wilson)"),
+      h("span", { class: "key-range" }), "95% interval now (Wilson)"),
     rows.some((row) => row.now.n < FEW) && h("span", {}, h("span", { class: "badge" }, "few images"), ` ${fewText}`));
 }

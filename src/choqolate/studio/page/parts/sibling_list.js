@@ -40,7 +40,7 @@ export function siblingList(app, view) {
 
 function siblingItem(app, { index, name, correlation }, mark, chosen, choose) {
   return h("li", { class: mark.removed ? "gone" : null },
-    h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Choose ${name}`,
+    h("input", { type: "checkbox", "data-key": `sibling-${index}`, "aria-label": `Select ${name}`,
       checked: chosen && !mark.removed, disabled: mark.removed,
       onchange: (event) => choose(index, event.target.checked) }),
     button(name, () => app.go({ concept: name }), { class: "button link name", "data-key": `open-${index}` }),

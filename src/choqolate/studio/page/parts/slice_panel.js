@@ -10,7 +10,7 @@ import { foldablePanel } from "./fold.js";
 const FEW = 30;
 const MOST = 8;
 const CHOSEN_BY_PREDICTION = ["predicted", "right", "flipped"];
-const STATES = [["original", "As opened"], ["committed", "Last commit"], ["now", "Now"]];
+const STATES = [["original", "Original"], ["committed", "Last commit"], ["now", "Now"]];
 
 /** Numbers of the selected images: {element, update()}. */
 export function slicePanel(app) {
@@ -21,7 +21,7 @@ function sliceContent(app) {
   const rows = app.selection ?? app.visibleRows;
   const text = selectionText(app.route);
   const head = h("p", {}, h("strong", {}, counted(rows.length, "image")), ": ",
-    app.route.picked ? "picked" : text ? h("span", { class: "name" }, text) : "all that may be seen");
+    app.route.picked ? "picked" : text ? h("span", { class: "name" }, text) : "all visible");
   const labelled = rows.filter((row) => app.rows.label[row] >= 0);
   if (!labelled.length) return [head, h("p", { class: "note" }, "None of them has a label, so there is no accuracy.")];
   const training = labelled.filter((row) => app.rows.role[row] === 0).length;
@@ -30,9 +30,9 @@ function sliceContent(app) {
     labelled.length < FEW && h("p", { class: "message warn" },
       `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
     h("p", { class: "note" }, [
-      byPrediction && "Chosen by what the model predicts now, so these numbers say nothing of other images.",
-      training > 0 && `Training images among them, which the model has seen: ${count(training)}.`,
-      weighted(app, labelled) && "Images are weighted to stand for all rows of the table."].filter(Boolean).join(" "))];
+      byPrediction && "Selected by the current predictions, so these numbers do not carry over to other images.",
+      training > 0 && `Includes ${counted(training, "training image")}.`,
+      weighted(app, labelled) && "Images are weighted to represent the whole table."].filter(Boolean).join(" "))];
 }
 
 function weighted(app, rows) {
@@ -55,20 +55,20 @@ function changeLine(app, rows) {
   const { original, now } = app.states;
   const { gained, lost, change, p } = pairedChange(app.rows, original.predicted, now.predicted, rows);
   if (!gained && !lost) return null;
-  return h("p", {}, "Against the model as opened: ",
+  return h("p", {}, "Compared with the original model: ",
     h("span", { class: `change ${change > 0 ? "better" : change < 0 ? "worse" : ""}` }, points(change)),
-    ` points, ${count(gained)} gained, ${count(lost)} lost (${pText(p)}).`);
+    ` points, ${count(gained)} became right, ${count(lost)} became wrong (${pText(p)}).`);
 }
 
 /** Concepts whose mean in the selection differs most from the other images: {element, update()}. */
 export function distinguishingPanel(app) {
   const draw = (body) => replace(body, distinguishingContent(app, app.selection));
-  return foldablePanel("What distinguishes it", { content: draw });
+  return foldablePanel("What sets it apart", { content: draw });
 }
 
 function distinguishingContent(app, selection) {
   if (!selection) {
-    return h("p", { class: "note" }, "Choose images with a filter, a cell of the matrix, or Space in the grid.");
+    return h("p", { class: "note" }, "Select images with a filter, a cell of the confusion matrix, or by picking them in the grid.");
   }
   const chosen = new Set(selection);
   const others = app.visibleRows.filter((row) => !chosen.has(row));
@@ -82,7 +82,7 @@ function distinguishingContent(app, selection) {
     h("div", { class: "row" },
       button(`Remove these ${count(left.length)}`, () => app.remove(left), { disabled: !left.length })),
     h("p", { class: "note" },
-      "Mean score in the selection minus mean score of the other images; largest first in standard deviations."),
+      "Mean score in the selection minus mean score of the other visible images, ordered by effect size (in standard deviations)."),
   ];
 }
 

@@ -14,9 +14,9 @@ export function tryButton(app, concepts, { mode = "rescale", label = "Try", kind
   if (!drafted.length) return h("span", { class: "badge" }, "Removed");
   return button("In draft ✓", () => app.restore(drafted), {
     class: `${kind.replace("primary", "")} in-draft`,
-    title: "Take it out of the draft",
+    title: "Drop it from the draft",
     "aria-pressed": true,
-    "aria-label": `In draft: ${concepts.join(", ")}. Take it out`,
+    "aria-label": `In draft: ${concepts.join(", ")}. Drop it from the draft`,
     "data-key": key,
   });
 }

@@ -37,9 +37,9 @@ export function createConceptView(app) {
 }
 
 function nothingOpen(app) {
-  const missing = app.route.concept ? `This model has no concept “${app.route.concept}”. ` : "";
-  return h("section", { class: "panel empty" }, h("h2", {}, "No concept is open"),
-    h("p", { class: "note" }, `${missing}Open one from the list to see where it acts and to remove or reweight it.`),
+  const missing = app.route.concept ? `This model has no concept named “${app.route.concept}”. ` : "";
+  return h("section", { class: "panel empty" }, h("h2", {}, "Select a concept"),
+    h("p", { class: "note" }, `${missing}Select one from the list to see where it acts, and to remove or reweight it.`),
     known(app, "Marked as spurious", app.document.spurious),
     known(app, "Suspects", app.document.suspects?.to_remove));
 }

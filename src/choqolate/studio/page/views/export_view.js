@@ -1,5 +1,5 @@
 import { button, download, h, replace } from "../app/dom.js";
-import { count, counted, moment, percent } from "../app/format.js";
+import { counted, moment, percent } from "../app/format.js";
 import { pythonCode, shellCommands } from "../app/commands.js";
 import { selectionCsv } from "../app/csv.js";
 import { editsDocument, readEditsDocument } from "../engine/edits.js";
@@ -9,7 +9,7 @@ export function createExportView(app) {
   const left = h("div", { class: "stack" });
   const right = h("div", { class: "stack" });
   const answer = h("div", { class: "stack", "aria-live": "polite" });
-  const opener = h("input", { type: "file", accept: ".json,application/json", id: "open-edits", class: "visually-hidden",
+  const opener = h("input", { type: "file", accept: ".json,application/json", id: "open-edits", hidden: true,
     onchange: (event) => openFile(app, event.target) });
   const element = h("div", { class: "columns export-view" }, left, right);
   const update = () => {
@@ -19,51 +19,53 @@ export function createExportView(app) {
   return { element, update };
 }
 
-/** What has to be done before saving: [done, text, where]. */
+/** What has to be done before saving: [done, text, view, other keys of the route]. */
 function steps(app) {
   const open = app.history.unreviewed.length;
   const edited = app.history.path().length > 0;
   return [
-    [edited && !app.draft.length, app.draft.length ? "Commit or discard the draft" : edited ? "The edits are committed" : "Commit an edit", "overview"],
+    [edited && !app.draft.length, app.draft.length ? "Commit or discard the draft" : edited ? "All edits are committed" : "Commit an edit", "concept"],
     [edited && !open, open ? `Review ${counted(open, "commit")}` : edited ? "All commits are reviewed" : "Review the commits", "history"],
-    [app.finalChecked, finalText(app), "overview"],
+    [app.finalChecked || !app.coveredRows.length, finalText(app), "overview", { rows: "covered" }],
   ];
 }
 
 function finalText(app) {
-  if (!app.coveredRows.length) return "No rows are kept for a final check";
-  if (!app.finalChecked) return `Final check on ${app.document.rows.covered} (advised)`;
+  if (!app.coveredRows.length) return "This table has no rows for a final check";
+  if (!app.finalChecked) return `Final check on ${app.document.rows.covered} (recommended)`;
   const last = app.history.finalChecks.at(-1);
-  const later = app.history.differsFrom(last) ? "; the edits have changed since" : "";
+  const later = app.history.differsFrom(last) ? "; edited since" : "";
   return `Final check: ${moment(last.time)}${later}`;
 }
 
 function readiness(app) {
   return h("section", { class: "panel", "aria-label": "Before you save" }, h("h2", {}, "Before you save"),
-    h("ul", { class: "steps" }, steps(app).map(([done, text, view]) => h("li", { class: done ? "done" : "" },
+    h("ul", { class: "steps" }, steps(app).map(([done, text, view, where]) => h("li", { class: done ? "done" : "" },
       h("span", { "aria-hidden": "true" }, done ? "✓" : "○"), h("span", { class: "visually-hidden" }, done ? "Done: " : "To do: "),
-      done ? text : button(text, () => app.go({ view }), { class: "button link" })))));
+      done ? text : button(text, () => app.go({ view, ...where }), { class: "button link", "data-key": `step-${text}` })))));
 }
 
 function files(app, opener) {
   const edits = app.history.editsAt();
   const open = app.history.unreviewed.length;
   return h("section", { class: "panel", "aria-label": "Edits file" }, h("h2", {}, "Edits file"),
-    h("p", {}, edits.length ? `${counted(edits.length, "edit")} with author, time and reason, as JSON. ` : "There are no edits yet. ",
-      "choqolate apply puts them into the model."),
-    open > 0 && h("p", { class: "note" }, `${counted(open, "commit is", "commits are")} not reviewed. The file says so.`),
-    app.draft.length > 0 && h("p", { class: "note warn-text" }, "The draft is not in the file. Commit it first."),
+    h("p", {}, edits.length ? `${counted(edits.length, "edit")} with author, time and reason, as JSON. Apply the file to the model with ` 
+      : "Nothing is committed yet. Committed edits go into a JSON file that can be applied to the model with ",
+    h("code", {}, "choqolate apply"), "."),
+    open > 0 && h("p", { class: "note" }, `${counted(open, "commit is", "commits are")} marked as not reviewed.`),
+    app.draft.length > 0 && h("p", { class: "note warn-text" }, "The draft is not included. Commit it first."),
     h("div", { class: "row gap-above" },
-      button("Download edits.json", () => downloadEdits(app), { class: "button primary", disabled: !edits.length }),
-      button("Open an edits file", () => opener.click()), opener,
-      button("Copy a link to this state", () => copyLink(app))));
+      button("Download edits.json", () => downloadEdits(app), { class: "button primary", disabled: !edits.length, "data-key": "download-edits" }),
+      button("Open an edits file", () => opener.click(), { "data-key": "open-file" }), opener,
+      button("Copy a link", () => copyText(app, location.href, "Link"),
+        { "data-key": "copy-link", title: "A link to this view with these edits" })));
 }
 
 function downloadEdits(app) {
   const content = editsDocument(app.document, app.history.editsAt());
   if (app.history.finalChecks.length) content.studio = { final_checks: app.history.finalChecks.map(({ time }) => time) };
   download("edits.json", `${JSON.stringify(content, null, 2)}\n`, "application/json");
-  app.say("edits.json is downloaded.");
+  app.say("Downloaded edits.json.");
 }
 
 async function openFile(app, input) {
@@ -72,7 +74,7 @@ async function openFile(app, input) {
   if (!file) return;
   try {
     const edits = readEditsDocument(app.document, JSON.parse(await file.text()));
-    if (app.takeEdits(edits)) app.say(`${counted(edits.length, "edit")} of ${file.name} ${edits.length === 1 ? "is" : "are"} in the history.`);
+    if (app.takeEdits(edits)) app.say(`Added ${counted(edits.length, "edit")} from ${file.name} to the history.`);
   } catch (error) {
     const reason = error instanceof SyntaxError ? "It is not valid JSON." : error.message;
     app.say(`${file.name} cannot be opened. ${reason}`, "warn");
@@ -82,7 +84,7 @@ async function openFile(app, input) {
 function server(app, answer) {
   const ready = steps(app).slice(0, 2).every(([done]) => done);
   const work = (address, then, as) => async () => {
-    replace(answer, h("p", { class: "note" }, "Python recomputes…"));
+    replace(answer, h("p", { class: "note" }, "Python is recomputing…"));
     try {
       then(await app.api.post(address, editsDocument(app.document, app.history.editsAt()), { as }));
     } catch (error) {
@@ -91,16 +93,18 @@ function server(app, answer) {
   };
   const take = (name, type) => (content) => {
     download(name, content, type);
-    replace(answer, h("p", { class: "message" }, `${name} is downloaded.`));
+    replace(answer, h("p", { class: "message" }, `Downloaded ${name}.`));
   };
   const save = work("api/model", (told) => replace(answer, savedText(told)), "json");
   return h("section", { class: "panel", "aria-label": "Edited model" }, h("h2", {}, "Edited model"),
-    h("p", {}, "Python applies the edits to the original model and is the authority on all numbers."),
+    h("p", {}, "Python applies the committed edits to the original model and recomputes all numbers."),
     serverNotes(app, ready).map((text) => h("p", { class: "note" }, text)),
     h("div", { class: "row gap-above" },
       button("Save the model", save, { class: "button primary", disabled: !ready || !app.document.server.save, id: "save-model" }),
-      button("Download the model (.zip)", work("api/model.zip", take("model.zip", "application/zip"), "blob"), { disabled: !ready }),
-      button("Download the report", work("api/report", take("report.html", "text/html"), "blob"), { disabled: !showsReport(app) })),
+      button("Download the model (.zip)", work("api/model.zip", take("model.zip", "application/zip"), "blob"),
+        { disabled: !ready, "data-key": "download-model" }),
+      button("Download the report", work("api/report", take("report.html", "text/html"), "blob"),
+        { disabled: !showsReport(app), "data-key": "download-report" })),
     answer);
 }
 
@@ -111,9 +115,9 @@ function showsReport(app) {
 
 function serverNotes(app, ready) {
   return [
-    !ready && "Saving asks for committed and reviewed edits: see above.",
-    !app.document.server.save && "The server's folder for edited models cannot be written to.",
-    app.history.head !== null && !showsReport(app) && "The report shows the covered rows: it comes after the final check.",
+    !ready && "To save, commit all edits and review every commit.",
+    !app.document.server.save && "The server cannot write to its folder for edited models.",
+    app.history.head !== null && !showsReport(app) && "The report includes the covered rows, so it is available after the final check.",
   ].filter(Boolean);
 }
 
@@ -121,7 +125,7 @@ function serverNotes(app, ready) {
 function savedText({ folder, audit, warnings }) {
   const found = audit && [["accuracy", audit.all], ["worst group", audit.worst_group]].filter(([, one]) => one);
   return h("div", { class: "message" }, h("p", {}, "The model is saved in ", h("code", { class: "name" }, folder), "."),
-    found && h("p", {}, `On all ${counted(audit.all.rows, "row")} that edits are judged on, Python finds `,
+    found && h("p", {}, `On all ${counted(audit.all.rows, "audit row")}, Python finds `,
       `${found.map(([name, one]) => `${name} ${percent(one.accuracy)}`).join(", ")}.`),
     warnings.map((text) => h("p", { class: "warn-text" }, text)));
 }
@@ -129,19 +133,19 @@ function savedText({ folder, audit, warnings }) {
 function commands(app) {
   const edits = app.history.editsAt();
   const block = (title, text) => h("div", {}, h("div", { class: "panel-head" }, h("h3", {}, title),
-    button("Copy", () => copyText(app, text, title), { class: "button small", "aria-label": `Copy: ${title}` })), h("pre", { tabindex: "0", "aria-label": title }, text));
-  return h("section", { class: "panel stack", "aria-label": "The same without the page" }, h("h2", {}, "The same without the page"),
-    edits.length ? [block("Shell, with edits.json", shellCommands(app.document.names, edits)), block("Python", pythonCode(app.document.names, edits))]
-      : h("p", { class: "note" }, "Commands appear here once something is committed."));
+    button("Copy", () => copyText(app, text, title), { class: "button small", "aria-label": `Copy: ${title}`, "data-key": `copy-${title}` })), h("pre", { tabindex: "0", "aria-label": title }, text));
+  return h("section", { class: "panel stack", "aria-label": "Commands" }, h("h2", {}, "Commands"),
+    edits.length ? [block("Shell (uses edits.json)", shellCommands(app.document.names, edits)), block("Python", pythonCode(app.document.names, edits))]
+      : h("p", { class: "note" }, "Shell commands and Python code for your edits appear here after the first commit."));
 }
 
 function selected(app) {
   const rows = app.selection ?? app.visibleRows;
-  return h("section", { class: "panel", "aria-label": "Images as a table" }, h("h2", {}, "Images as a table"),
-    h("p", {}, app.selection ? `The ${counted(rows.length, "selected image")}` : `All ${counted(rows.length, "image")}${app.finalChecked || !app.coveredRows.length ? "" : " that are not covered"}`,
-      ", with truth, predictions and margins."),
-    h("div", { class: "row gap-above" }, button("Download images.csv", () => download("images.csv", selectionCsv(app), "text/csv")),
-      button("Choose images", () => app.go({ view: "images" }))));
+  return h("section", { class: "panel", "aria-label": "Image table" }, h("h2", {}, "Image table"),
+    h("p", {}, app.selection ? `The ${counted(rows.length, "selected image")}` : `All ${counted(rows.length, "visible image")}`,
+      ", with class, predictions and margin, as CSV."),
+    h("div", { class: "row gap-above" }, button("Download images.csv", () => download("images.csv", selectionCsv(app), "text/csv"), { "data-key": "download-csv" }),
+      button("Select images", () => app.go({ view: "images" }))));
 }
 
 async function copyLink(app) {
@@ -151,8 +155,8 @@ async function copyLink(app) {
 async function copyText(app, text, what) {
   try {
     await navigator.clipboard.writeText(text);
-    app.say(`${what} is copied.`);
+    app.say(`${what} copied.`);
   } catch {
-    app.say("The browser does not let the page copy. Select the text and copy it.", "warn");
+    app.say("The browser blocks copying. Select the text and copy it yourself.", "warn");
   }
 }

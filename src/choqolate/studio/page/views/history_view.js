@@ -17,7 +17,7 @@ export function createHistoryView(app) {
     replace(head, h("h2", {}, "History"), h("span", { class: "note" }, n ? summary(app) : ""));
     replace(before, earlierEdits(app));
     replace(list, entry(app, null), entries(app),
-      !n && h("li", { class: "note" }, "Nothing is committed yet. Remove or reweight a concept, then commit the draft with a reason."));
+      !n && h("li", { class: "note no-commits" }, "No commits yet. Remove or reweight a concept, then commit the draft with a reason."));
     comparison.update();
   };
   return { element, update };
@@ -25,14 +25,14 @@ export function createHistoryView(app) {
 
 function summary(app) {
   const open = app.history.unreviewed.length;
-  return open ? `${counted(open, "commit")} to review` : "all commits are reviewed";
+  return open ? `${counted(open, "commit")} to review` : "All commits are reviewed";
 }
 
 /** Edits that the model came with. */
 function earlierEdits(app) {
   const { locked, edits } = app.document.model;
   if (!locked.length && !edits.length) return null;
-  return h("div", { class: "message" }, h("p", {}, "The model came with these edits:"),
+  return h("div", { class: "message" }, h("p", {}, "The model was already edited when you opened it:"),
     h("ul", { class: "bullets" }, [...locked, ...edits.map(editText)].map((text) => h("li", { class: "name" }, text))));
 }
 
@@ -44,11 +44,11 @@ function entries(app) {
 }
 
 function finalCheck({ time, at, altered }) {
-  const commit = at === null ? "the model as it was opened" : `commit ${at}`;
+  const commit = at === null ? "the original model" : `commit ${at}`;
   const where = altered ? `${commit} and edits that were deleted since` : commit;
   return h("li", { class: "commit check" }, h("span", { class: "commit-mark", "aria-hidden": "true" }, "◆"),
     h("div", {}, h("p", {}, h("strong", {}, "Final check"), ` of ${where}`),
-      h("p", { class: "note" }, `The covered rows were looked at ${moment(time)}. Edits after this are not blind.`)));
+      h("p", { class: "note" }, `The covered rows were shown on ${moment(time)}. Edits after this may be influenced by them.`)));
 }
 
 function entry(app, commit) {
@@ -60,11 +60,12 @@ function entry(app, commit) {
     "aria-current": current ? "step" : null },
   h("span", { class: "commit-mark", "aria-hidden": "true" }, commit ? id : "○"),
   h("div", { class: "commit-body" },
-    commit ? commitText(app, commit) : h("p", {}, h("strong", {}, "The model as it was opened")),
+    commit ? commitText(app, commit) : h("p", {}, h("strong", {}, "Original model")),
     numbers(app, state, commit),
     h("div", { class: "row" },
       commit && reviewedBox(app, commit),
-      button(current ? "Checked out" : "Check out", () => app.checkOut(id), { class: "button small", disabled: current, "data-key": `out-${id}` }),
+      current ? h("span", { class: "badge" }, "Checked out") : button("Check out", () => app.checkOut(id),
+        { class: "button small", "data-key": `out-${id}`, "aria-label": `Check out ${commit ? `commit ${id}` : "the original model"}` }),
       commit && button("Delete", () => app.deleteCommit(id), { class: "button small danger", "data-key": `delete-${id}`,
         "aria-label": `Delete commit ${id}` }))));
 }
@@ -76,7 +77,7 @@ function commitText(app, commit) {
     h("p", {}, commit.edits.map((edit, k) => [k > 0 && "; ", h("strong", { class: "name" }, editText(edit))])),
     commit.note.reason && h("p", { class: "name" }, `“${commit.note.reason}”`),
     h("p", { class: "note name" }, [`Commit ${commit.id}`, commit.note.author, moment(commit.note.time),
-      branch && `after ${commit.parent === null ? "the model as it was opened" : `commit ${commit.parent}`}`].filter(Boolean).join(" · ")),
+      branch && `after ${commit.parent === null ? "the original model" : `commit ${commit.parent}`}`].filter(Boolean).join(" · ")),
   ];
 }
 

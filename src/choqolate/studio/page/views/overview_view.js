@@ -1,8 +1,9 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, counted } from "../app/format.js";
+import { counted, sentenceStart } from "../app/format.js";
 import { classBalance } from "../parts/class_balance.js";
 import { classFlow } from "../parts/class_flow.js";
 import { checkedNote, coveredCard } from "../parts/final_check.js";
+import { firstSteps } from "../parts/first_steps.js";
 import { nodeCards } from "../parts/node_cards.js";
 import { scoreTable } from "../parts/score_table.js";
 
@@ -10,12 +11,15 @@ const NEGLIGIBLE = 1e-6;
 
 /** The view Overview: numbers three ways, the nodes and their concepts, and how nodes make up classes. */
 export function createOverviewView(app) {
+  const steps = firstSteps(app);
   const numbers = numbersPanel(app);
   const nodes = nodeCards(app);
   const flow = app.network.oneLayer ? null : classFlow(app);
   const leftOut = h("p", { class: "note" });
-  const element = h("div", { class: "stack overview-view" }, numbers.element, nodes.element, flow?.element, leftOut);
+  const element = h("div", { class: "stack overview-view" },
+    steps.element, numbers.element, nodes.element, flow?.element, leftOut);
   const update = () => {
+    steps.update();
     numbers.update();
     nodes.update();
     flow?.update();
@@ -25,7 +29,7 @@ export function createOverviewView(app) {
 }
 
 function numbersPanel(app) {
-  const choice = h("div", { class: "row", role: "group", "aria-label": "Rows of the numbers" });
+  const choice = h("div", { class: "row", role: "group", "aria-label": "Rows to measure on" });
   const told = h("p", { class: "note" });
   const table = scoreTable(app);
   const balance = classBalance(app);
@@ -68,7 +72,7 @@ function rowChoices(app) {
   return choices;
 }
 
-/** Whether the rows that are neither judged nor covered are training rows. */
+/** Whether the rows that are neither audit rows nor covered are training rows. */
 function areTraining(app) {
   const train = app.document.rows.splits.indexOf("train");
   return train >= 0 && app.trainRows.every((row) => app.rows.split[row] === train);
@@ -76,14 +80,15 @@ function areTraining(app) {
 
 /** Which rows the numbers are of, and whether they stand for more than are loaded. */
 function rowsText(app, shown) {
-  const { audit, total } = app.document.rows;
-  const sampled = app.rows.n < total ? ` Those loaded are weighted to stand for all ${count(total)} of the table.` : "";
-  if (shown === "covered") return app.finalChecked ? `On ${app.document.rows.covered}.${sampled}` : "";
+  const { audit } = app.document.rows;
+  const sampled = app.numberRows.some((row) => app.rows.weight[row] !== 1)
+    ? " Only some of them are loaded; their weights make up for the others." : "";
+  if (shown === "covered") return app.finalChecked ? `${sentenceStart(app.document.rows.covered)}.${sampled}` : "";
   if (shown === "train") {
-    const what = areTraining(app) ? "that the model was trained on" : "that are neither judged nor covered";
-    return `On ${counted(app.trainRows.length, "row")} ${what}.${sampled}`;
+    const what = areTraining(app) ? "that the model was trained on" : "that are neither audit rows nor covered";
+    return `${counted(app.trainRows.length, "row")} ${what}.${sampled}`;
   }
-  return `On ${audit}. Edits are judged on these.${sampled}`;
+  return `Edits are judged on the audit rows: ${audit}.${sampled}`;
 }
 
 /** One line on the terms that the page leaves out. */
@@ -91,7 +96,7 @@ function showLeftOut(element, app) {
   const most = Math.max(0, ...app.states.now.leftOut);
   element.hidden = most === 0;
   element.className = most > NEGLIGIBLE ? "message warn" : "note";
-  const told = `Terms that cannot change the value of a node by more than ${most.toExponential(0)} are left out on this page.`;
-  const advice = "After these edits that is no longer negligible: apply the edits file, and let Python compute the numbers.";
+  const told = `This page leaves out terms that cannot change a node value by more than ${most.toExponential(0)}.`;
+  const advice = "After these edits, that is no longer negligible. Apply the edits file and let Python compute the numbers.";
   element.textContent = most > NEGLIGIBLE ? `${told} ${advice}` : told;
 }

@@ -5,11 +5,10 @@ import { suspectList } from "../parts/suspect_list.js";
 import { tryButton } from "../parts/try_button.js";
 
 const MOST_QUESTIONS = 6;
-const ABOUT_FAILING = "This uses labels only: images of a class that have, or lack, a concept as images of other "
-  + "classes do, compared with the other images of the class. A concept may be relevant or a shortcut; only a person "
-  + "can tell.";
-const ABOUT_IDLE = "The model relies on these, but without each alone accuracy falls by less than half a point. Often "
-  + "another concept stands in for it; that is no reason to remove it.";
+const ABOUT_FAILING = "For each concept, the images of a class that resemble other classes in that concept are compared with "
+  + "the rest of the class. Only you can tell whether the concept is relevant or a shortcut.";
+const ABOUT_IDLE = "The model relies on these, but removing any one of them costs less than half a point of accuracy. Often "
+  + "another concept takes its place, so this alone is no reason to remove it.";
 
 /** The view Suspects: removals that help the worst group, and questions about images on which the model fails. */
 export function createSuspectsView(app) {
@@ -23,12 +22,12 @@ export function createSuspectsView(app) {
     idle.hidden = !suspects?.idle.length;
     if (!suspects) {
       replace(helpful, h("h2", {}, "Suspects"),
-        h("p", { class: "message" }, "Suspects need images with labels to be judged on, and this table has none."));
+        h("p", { class: "message" }, "Suspects are found on audit rows with labels, and this table has none."));
       return;
     }
     replace(helpful, helpfulContent(app, suspects));
     failing.update();
-    replace(idle.firstChild, h("h2", {}, `Relied on, hardly needed: ${count(suspects.idle.length)}`));
+    replace(idle.firstChild, h("h2", {}, `Used but hardly needed: ${counted(suspects.idle.length, "concept")}`));
     replace(idle.lastChild, idleContent(app, suspects));
   };
   return { element, update };
@@ -41,7 +40,7 @@ function helpfulContent(app, suspects) {
   return [
     h("div", { class: "panel-head" }, h("h2", {}, title),
       all.length > 0
-        && tryButton(app, all, { mode, label: "Try all that help", kind: "button primary", key: "try-all" })),
+        && tryButton(app, all, { mode, label: "Try all", kind: "button primary", key: "try-all" })),
     h("p", { class: "lead-text" }, verdict(suspects)),
     helpful.length > 0
       && suspectList(app, helpful, { label: title, grouped: true, judged: true, mode, key: "helpful" }),
@@ -52,21 +51,21 @@ function helpfulContent(app, suspects) {
 function verdict({ unclear, needed, worst_group: worst, helpful }) {
   if (unclear && worst) {
     return ["The worst group, “", h("span", { class: "name" }, worst[0]),
-      `”, has only ${counted(worst[1], "image")}: too few to tell whether a removal helps. At least 30 are needed.`];
+      `”, has only ${counted(worst[1], "image")}, too few to tell whether a removal helps. At least 30 are needed.`];
   }
   if (!worst || !needed) {
-    return ["The table has no groups, so no worst group can be found. Add a column ", h("code", {}, "group"),
-      " for what may mislead the model, such as the place or the camera."];
+    return ["The table has no groups, so there is no worst group. Add a column ", h("code", {}, "group"),
+      " with something that may mislead the model, such as the location or the camera."];
   }
   const least = `${decimal(100 * needed, 1)} points`;
-  const tried = "Each concept was removed alone, and those that rise and fall together were removed together.";
-  if (!helpful.length) return `${tried} No such removal lifts the worst group by at least ${least}.`;
-  const lift = `These removals lift the worst group by at least ${least}.`;
-  return `${tried} ${lift} You decide whether a concept should count.`;
+  const tried = "Each concept was removed alone, and correlated concepts were removed together.";
+  if (!helpful.length) return `${tried} None of these removals raises the accuracy of the worst group by ${least} or more.`;
+  const lift = `These removals raise the accuracy of the worst group by at least ${least}.`;
+  return `${tried} ${lift} You decide whether a concept should matter.`;
 }
 
 function measuredOn({ chosen }) {
-  return `Measured on ${chosen}, with the model as opened.`;
+  return `Measured on ${chosen}, with the original model.`;
 }
 
 function measured({ worst_group: worst, tried, helpful, ...suspects }) {
@@ -74,7 +73,7 @@ function measured({ worst_group: worst, tried, helpful, ...suspects }) {
   if (helpful.length && worst) {
     parts.push(` Paired tests on the ${counted(worst[1], "image")} of the worst group, “`,
       h("span", { class: "name" }, worst[0]),
-      `”; p-values are too low because the best of ${count(tried)} removals are shown.`);
+      `”. The p-values are too low, because the best of ${count(tried)} removals are shown.`);
   }
   return parts;
 }
@@ -107,7 +106,7 @@ function idleContent(app, suspects) {
   const { idle, needed, mode } = suspects;
   return [
     h("p", { class: "lead-text" }, ABOUT_IDLE),
-    suspectList(app, idle, { label: "Relied on, hardly needed", grouped: Boolean(needed), mode, key: "idle" }),
+    suspectList(app, idle, { label: "Used but hardly needed", grouped: Boolean(needed), mode, key: "idle" }),
     h("p", { class: "note" }, measuredOn(suspects)),
   ];
 }
