@@ -217,6 +217,7 @@ def _assemble(parts: _Parts, rows: int, why: str = "") -> Bundle:
         "probability_temperature": float(model.probability_temperature_),
         "rows": {
             "total": len(choice),
+            "fingerprint": table.fingerprint[:16],
             "loaded": choice.loaded,
             "chosen": chosen,
             "audit": choice.audit,

@@ -37,6 +37,7 @@ function call(edit) {
   const rest = options.map((option) => `, ${option}`).join("");
   if (edit.edit === "remove") return `clf = clf.remove_concepts([${edit.concepts.map(quoted).join(", ")}]${rest})`;
   if (edit.edit === "recalibrate") return `clf = clf.recalibrate(train${rest})`;
+  if (edit.edit === "restore" && edit.concepts === null) return `clf = clf.restore(${rest.slice(2)})`;
   if (edit.edit === "restore") return `clf = clf.restore([${edit.concepts.map(quoted).join(", ")}]${rest})`;
   const factors = Object.entries(edit.factors).map(([name, factor]) => `${quoted(name)}: ${factor}`);
   return `clf = clf.reweight_concepts({${factors.join(", ")}}${rest})`;

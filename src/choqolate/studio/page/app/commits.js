@@ -1,3 +1,6 @@
+import { EditError } from "../engine/edit_error.js";
+import { known, plainEdit } from "../engine/edits.js";
+
 /**
  * The history of an audit: commits with a parent, so that one can go back and take another way.
  *
@@ -11,6 +14,26 @@ export class CommitTree {
     this.forward = kept.forward ?? [];
     this.finalChecks = kept.finalChecks ?? [];
     this.next = kept.next ?? 1;
+  }
+
+  /** A history that the browser kept, where anything may have happened to it. Throws EditError if it is damaged. */
+  static read(kept) {
+    const { head = null, forward = [], finalChecks = [] } = kept ?? {};
+    const commits = list(kept?.commits ?? []).map(readCommit);
+    const ids = new Set(commits.map(({ id }) => id));
+    const isKnown = (id) => id === null || ids.has(id);
+    const fine = commits.every(({ parent }) => isKnown(parent)) && ids.size === commits.length && isKnown(head);
+    if (!fine) throw new EditError(DAMAGED);
+    const tree = new CommitTree({ commits, head, next: Math.max(Number(kept?.next) || 1, ...[...ids].map((id) => id + 1)) });
+    tree.finalChecks = list(finalChecks).map((check) => readCheck(check, tree));
+    tree.forward = list(forward);
+    if (!tree.#leads(tree.forward)) tree.forward = [];
+    return tree;
+  }
+
+  /** Whether commits to redo, the next one last, stand on each other and the first of them on the head. */
+  #leads(forward) {
+    return forward.every((id, place) => this.find(id)?.parent === (forward[place + 1] ?? this.head));
   }
 
   /** What is kept: plain data. */
@@ -76,7 +99,8 @@ export class CommitTree {
       .filter((commit) => commit !== gone)
       .map((commit) => (commit.parent === id ? { ...commit, parent: gone.parent } : commit));
     const moved = (at) => (at === id ? gone.parent : at);
-    const finalChecks = this.finalChecks.map((check) => ({ ...check, at: moved(check.at) }));
+    const finalChecks = this.finalChecks.map((check) =>
+      (this.path(check.at).includes(gone) ? { ...check, at: moved(check.at), altered: true } : check));
     return new CommitTree({ ...this.toJSON(), commits, head: moved(this.head), forward: [], finalChecks });
   }
 
@@ -89,13 +113,40 @@ export class CommitTree {
     return this.path().filter((commit) => !commit.note.reviewed);
   }
 
-  /** Note that the covered rows were looked at. */
+  /** Note that the covered rows were looked at: when, at which commit, and before which one. */
   checkFinally() {
-    this.finalChecks.push({ time: now(), at: this.head });
+    this.finalChecks.push({ time: now(), at: this.head, before: this.next, altered: false });
+  }
+
+  /** Whether the model has other edits now than at a final check, of which commits may have been deleted. */
+  differsFrom(check) {
+    return check.altered || check.at !== this.head;
   }
 }
 
+const DAMAGED = "The history is damaged.";
+
+function list(value) {
+  if (!Array.isArray(value)) throw new EditError(DAMAGED);
+  return value;
+}
+
+/** A commit that was kept; its parent came before it, so that there are no circles. */
+function readCommit(kept) {
+  const { id, parent = null, edits, note } = kept ?? {};
+  if (!Number.isSafeInteger(id) || !(parent === null || parent < id)) throw new EditError(DAMAGED);
+  return { id, parent, edits: list(edits).map((edit) => plainEdit(edit)), note: { reviewed: false, ...known(note) } };
+}
+
+/** A final check that was kept; it is never lost, whatever else is not known of it. */
+function readCheck(kept, tree) {
+  const { time, at = null, before, altered } = kept ?? {};
+  const isKnown = at === null || tree.find(at) !== null;
+  return { time: typeof time === "string" ? time : "", at: isKnown ? at : null,
+    before: Number.isSafeInteger(before) ? before : tree.next, altered: Boolean(altered) || !isKnown };
+}
+
 /** The current time in ISO 8601, in seconds. */
-export function now() {
+function now() {
   return new Date().toISOString().replace(/\.\d+Z$/, "+00:00");
 }

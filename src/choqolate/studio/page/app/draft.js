@@ -3,7 +3,8 @@
 /** Take concepts out; what the draft did to them before in the same nodes (without nodes, anywhere) is dropped. */
 export function withRemoval(draft, names, nodes, mode) {
   const others = withoutConcepts(draft, names, nodes ?? undefined);
-  const same = others.find((edit) => edit.edit === "remove" && edit.mode === mode && sameNodes(edit.nodes, nodes));
+  const same = sinceRestore(others).find((edit) =>
+    edit.edit === "remove" && edit.mode === mode && sameNodes(edit.nodes, nodes));
   if (!same) return [...others, { edit: "remove", concepts: [...new Set(names)], nodes, mode }];
   const merged = { ...same, concepts: [...new Set([...same.concepts, ...names])] };
   return others.map((edit) => (edit === same ? merged : edit));
@@ -14,7 +15,7 @@ export function withFactors(draft, factors, nodes) {
   const others = withoutConcepts(draft, Object.keys(factors), nodes);
   const told = Object.fromEntries(Object.entries(factors).filter(([, factor]) => factor !== 1));
   if (!Object.keys(told).length) return others;
-  const same = others.find((edit) => edit.edit === "reweight" && sameNodes(edit.nodes, nodes));
+  const same = sinceRestore(others).find((edit) => edit.edit === "reweight" && sameNodes(edit.nodes, nodes));
   if (!same) return [...others, { edit: "reweight", factors: told, nodes }];
   return others.map((edit) => (edit === same ? { ...same, factors: { ...same.factors, ...told } } : edit));
 }
@@ -36,9 +37,9 @@ export function withoutConcepts(draft, names, nodes) {
   });
 }
 
-/** Names of the concepts that a draft removes or reweights. */
-export function draftConcepts(draft) {
-  return [...new Set(draft.flatMap((edit) => edit.concepts ?? Object.keys(edit.factors ?? {})))];
+/** Whether an edit brings a concept back. */
+export function restores(edit, name) {
+  return edit.edit === "restore" && (edit.concepts === null || edit.concepts.includes(name));
 }
 
 /** The factor that a draft gives a concept in the given nodes; 1 if none, 0 if it is removed. */
@@ -50,6 +51,11 @@ export function draftFactor(draft, name, nodes) {
     if (edit.edit === "reweight" && Object.hasOwn(edit.factors, name)) factor *= edit.factors[name];
   }
   return factor;
+}
+
+/** Edits after the last restoration: it would take back what is added to those before it. */
+function sinceRestore(draft) {
+  return draft.slice(1 + draft.findLastIndex((edit) => edit.edit === "restore"));
 }
 
 function sameNodes(a, b) {

@@ -6,8 +6,9 @@ const MOST = 20;
  * tab can continue an audit that was left.
  */
 export class Keeper {
-  constructor(identity, place = storage("localStorage"), tab = storage("sessionStorage")) {
-    this.prefix = `${PREFIX}/${identity.slice(0, 16)}/`;
+  /** What was kept for another state of the model, or for other rows, would mean something else here. */
+  constructor({ model, rows }, place = storage("localStorage"), tab = storage("sessionStorage")) {
+    this.prefix = `${PREFIX}/${model.state}/${rows.fingerprint}/`;
     this.place = place;
     this.tab = tab;
     this.id = tab?.getItem(this.prefix) ?? newId();

@@ -24,7 +24,7 @@ async function start() {
   });
   const stored = document.getElementById("studio-images");
   const images = thumbnailSource(rows, stored && JSON.parse(stored.textContent));
-  const keeper = new Keeper(content.document.model.identity);
+  const keeper = new Keeper(content.document);
   const app = new Studio({ document: content.document, network, rows, images, api, keeper });
   createShell(app, place);
   if (!app.resume()) offerToContinue(app);
@@ -41,10 +41,12 @@ function offerToContinue(app) {
     h("p", {}, `You have an earlier audit of this model: ${counted(commits, "commit")}, last changed ${moment(left.saved)}.`),
     button("Continue it", () => {
       banner.remove();
-      app.takeUp(app.keeper.continueFrom(left.id));
+      const kept = app.keeper.continueFrom(left.id);
+      if (kept) app.takeUp(kept);
     }, { class: "button primary" }),
     button("Start fresh", () => banner.remove()));
   place.querySelector(".strip").before(banner);
+  app.onFirstEdit = () => banner.remove(); // to continue another audit would be to lose this one
 }
 
 function decode(text) {

@@ -1,9 +1,11 @@
 import { readRoute, routeAddress, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { listed } from "./format.js";
-import { withFactors, withRemoval, withoutConcepts } from "./draft.js";
+import { restores, withFactors, withRemoval, withoutConcepts } from "./draft.js";
 import { hasSelection, selectedRows } from "./selection.js";
 import { parseBundle } from "../engine/bundle.js";
+import { allInForce } from "../engine/edit_checks.js";
+import { affected, plainEdit } from "../engine/edits.js";
 import { EditError } from "../engine/network.js";
 import { recalibration } from "../engine/recalibration.js";
 
@@ -16,11 +18,12 @@ export class Studio {
   constructor({ document, network, rows, images, api, keeper }) {
     Object.assign(this, { document, network, rows, images, api, keeper });
     this.history = new CommitTree();
-    this.draft = [];
+    this.clearDraft();
     this.dropped = null;
     this.route = { view: "overview", ...readRoute() };
     this.onChange = () => {};
     this.onSay = () => {};
+    this.onFirstEdit = () => {};
     this.fromLink = this.route.edits ?? "";
     this.refreshRows();
     this.compute();
@@ -36,7 +39,16 @@ export class Studio {
     this.auditRows = ofRole(ROLE.audit);
     this.coveredRows = ofRole(ROLE.covered);
     this.allRows = all;
+    this.calibrationRows = this.rowsToCalibrateOn();
     this.cache = {};
+  }
+
+  /** As Python: training rows, without a split all; covered ones stay out of it here. */
+  rowsToCalibrateOn() {
+    const train = this.document.rows.splits.indexOf("train");
+    const uncovered = this.allRows.filter((row) => this.rows.role[row] !== ROLE.covered);
+    const training = uncovered.filter((row) => train >= 0 && this.rows.split[row] === train);
+    return training.length ? training : uncovered;
   }
 
   /** How many rows of the table the server can still send. */
@@ -54,7 +66,6 @@ export class Studio {
       this.say(error.message, "warn");
       return;
     }
-    this.document.rows.loaded = this.rows.n;
     this.refreshRows();
     this.changed();
   }
@@ -110,6 +121,7 @@ export class Studio {
   /** Show what has changed, keep it, and put it into the address; not yet while a slider moves (live). */
   changed({ live = false } = {}) {
     this.compute();
+    if (this.draft.length || this.history.commits.length) this.onFirstEdit();
     if (!live) {
       this.keep();
       this.putIntoAddress();
@@ -153,7 +165,13 @@ export class Studio {
     const { edits, ...route } = readRoute();
     this.route = { view: "overview", ...route, ...(this.route.edits ? { edits: this.route.edits } : {}) };
     this.selected = null;
+    writeRoute(this.route, { step: false }); // the edits are those of now, not of then
     this.onChange();
+  }
+
+  /** Whether the address holds all edits; many of them would make it too long. */
+  get isLinkWhole() {
+    return Boolean(this.route.edits) || !(this.history.editsAt().length + this.draft.length);
   }
 
   // ------------------------------------------------------------------ edits
@@ -174,7 +192,7 @@ export class Studio {
       return false;
     }
     this.undoneDrafts = [];
-    if (!amend) this.earlierDrafts = [...(this.earlierDrafts ?? []), before].slice(-100);
+    if (!amend) this.earlierDrafts = [...this.earlierDrafts, before].slice(-100);
     this.draft = draft;
     this.changed({ live });
     return true;
@@ -191,7 +209,7 @@ export class Studio {
   isGone(name, nodes = null) {
     const { network, states } = this;
     const place = network.concepts.indexOf(name);
-    if (this.draft.some((edit) => edit.edit === "restore" && edit.concepts.includes(name))) return false;
+    if (this.draft.some((edit) => restores(edit, name))) return false;
     const some = nodes ?? Array.from({ length: network.nNodes }, (_, n) => n);
     return place >= 0 && some.every((n) => states.committed.gone[n * network.I + place]);
   }
@@ -203,18 +221,21 @@ export class Studio {
   /** Bring concepts back: from the draft if they are in it, else by an edit that restores them. */
   restore(names) {
     const draft = withoutConcepts(this.draft, names);
-    const known = new Set(this.states.committed.affected);
-    const back = names.filter((name) => known.has(name));
-    return this.tryDraft(back.length ? [...draft, { edit: "restore", concepts: back }] : draft);
+    const { model } = this.network;
+    const left = affected(allInForce(model, [...this.history.editsAt(), ...draft]));
+    const back = names.filter((name) => left.includes(name) || model.locked_concepts.includes(name));
+    if (back.length) return this.tryDraft([...draft, { edit: "restore", concepts: back }]);
+    if (names.some((name) => affected(this.draft).includes(name))) return this.tryDraft(draft);
+    this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} neither removed nor reweighted.`);
+    return false;
   }
 
   /** Shift the classes so that predictions are as frequent as the training labels. */
   recalibrate() {
-    const rows = this.trainRows.length ? this.trainRows : this.auditRows;
     const draft = this.draft.filter((edit) => edit.edit !== "recalibrate");
     try {
       const state = this.network.state([...this.history.editsAt(), ...draft]);
-      return this.tryDraft([...draft, recalibration(this.network, state, rows)]);
+      return this.tryDraft([...draft, recalibration(this.network, state, this.calibrationRows)]);
     } catch (error) {
       if (!(error instanceof EditError)) throw error;
       this.say(error.message, "warn");
@@ -248,17 +269,23 @@ export class Studio {
   }
 
   get canUndo() {
-    return Boolean(this.earlierDrafts?.length) || this.draft.length > 0 || this.history.canUndo;
+    return this.earlierDrafts.length > 0 || this.draft.length > 0 || this.history.canUndo;
   }
 
   get canRedo() {
-    return Boolean(this.undoneDrafts?.length) || (!this.draft.length && this.history.canRedo);
+    return this.canRedoDraft || (!this.draft.length && this.history.canRedo);
+  }
+
+  /** Whether there is a draft to redo here: one that was undone before commits were comes after these. */
+  get canRedoDraft() {
+    return this.undoneDrafts.length > 0 && this.draftsAt === this.history.head;
   }
 
   undo() {
-    if (this.earlierDrafts?.length || this.draft.length) {
-      this.undoneDrafts = [...(this.undoneDrafts ?? []), this.draft];
-      this.draft = this.earlierDrafts?.pop() ?? [];
+    if (this.earlierDrafts.length || this.draft.length) {
+      this.undoneDrafts.push(this.draft);
+      this.draft = this.earlierDrafts.pop() ?? [];
+      this.draftsAt = this.history.head;
       this.say("Undid the last change to the draft.");
     } else if (this.history.canUndo) {
       this.say(`Undid commit ${this.history.head}.`);
@@ -268,8 +295,8 @@ export class Studio {
   }
 
   redo() {
-    if (this.undoneDrafts?.length) {
-      this.earlierDrafts = [...(this.earlierDrafts ?? []), this.draft];
+    if (this.canRedoDraft) {
+      this.earlierDrafts.push(this.draft);
       this.draft = this.undoneDrafts.pop();
     } else if (!this.draft.length && this.history.canRedo) {
       this.history.redo();
@@ -321,43 +348,43 @@ export class Studio {
   /** Take up what this tab kept, or what a link holds. */
   resume() {
     const kept = this.keeper.load();
-    if (kept?.history?.commits?.length || kept?.draft?.length) return this.takeUp(kept);
+    const { history, draft } = kept ?? {};
+    if (history?.commits?.length || history?.finalChecks?.length || draft?.length) return this.takeUp(kept);
     if (!this.fromLink) return false;
     try {
-      return this.takeUp({ draft: JSON.parse(this.fromLink) });
+      if (this.fromLink.length <= LONGEST_LINK) return this.takeUp({ draft: JSON.parse(this.fromLink) });
     } catch {
-      this.say("The edits in this link are not valid.", "warn");
-      return false;
+      // said below
     }
+    this.say("The edits in this link are not valid.", "warn");
+    return false;
   }
 
-  /** Take up a kept audit; one that does not fit is refused. */
+  /** Take up an audit that was kept, or edits of a link or a file; those that do not fit are refused. */
   takeUp({ history, draft }) {
     const before = { history: this.history, draft: this.draft };
     try {
-      this.history = new CommitTree(history ?? {});
-      this.draft = Array.isArray(draft) ? draft : [];
+      this.history = CommitTree.read(history);
+      this.draft = Array.from(draft ?? [], (edit) => plainEdit(edit));
+      for (const { id } of this.history.commits) this.network.check(this.history.editsAt(id));
       this.compute();
     } catch (error) {
       Object.assign(this, before);
-      this.compute();
+      if (!(error instanceof EditError)) console.error(error); // the page goes on without them all the same
       this.say(`These edits do not fit this model. ${error.message}`, "warn");
       return false;
     }
+    this.earlierDrafts = [];
+    this.undoneDrafts = [];
     this.cache = {};
     this.changed();
     return true;
   }
 
-  /** Put the edits of a file into the history, one commit each. */
+  /** Put the edits of a file into the history, one commit each; the draft stays on top of them. */
   takeEdits(edits) {
-    const history = new CommitTree(this.history.toJSON());
-    const taken = { commits: [...history.commits] };
-    const added = new CommitTree({ ...history.toJSON(), ...taken });
-    for (const { note, ...edit } of edits) {
-      const commit = added.add([edit], {});
-      commit.note = { reviewed: false, ...note };
-    }
-    return this.takeUp({ history: added.toJSON(), draft: [] });
+    const history = CommitTree.read(this.history.toJSON());
+    for (const { note, ...edit } of edits) history.add([edit], {}).note = { reviewed: false, ...note };
+    return this.takeUp({ history: history.toJSON(), draft: this.draft });
   }
 }

@@ -10,7 +10,7 @@ const FIELDS = {
   recalibrate: ["shift", "rows", "fingerprint"],
   restore: ["concepts"],
 };
-const NOTE = ["author", "time", "reason", "reviewed"];
+const NOTE = { author: "string", time: "string", reason: "string", reviewed: "boolean" };
 
 /** The names that one edit removes or reweights. */
 export function namesOf(edit) {
@@ -120,9 +120,9 @@ function describedNode(node, model) {
   return model.one_layer ? { ...described, class: model.classes[node] } : described;
 }
 
-/** What is known of who made an edit, when and why. */
-function known(note) {
-  const said = NOTE.filter((field) => (note[field] ?? null) !== null);
+/** What is known of who made an edit, when and why; what is of another type is not. */
+export function known(note) {
+  const said = Object.keys(NOTE).filter((field) => typeof note?.[field] === NOTE[field]);
   return Object.fromEntries(said.map((field) => [field, note[field]]));
 }
 
@@ -161,33 +161,42 @@ function forOtherState(edits) {
 }
 
 function readEdit(entry, number, model) {
-  const fields = FIELDS[entry?.edit];
-  if (!fields) throw new EditError(`Edit ${number} of this file is of a kind that this page does not know.`);
-  const edit = { edit: entry.edit };
-  for (const field of fields) edit[field] = entry[field] ?? null;
-  if (entry.edit === "remove") edit.mode = entry.mode ?? "rescale";
-  if (edit.nodes) edit.nodes = nodeNumbers(edit.nodes, number, model);
-  if (entry.note && typeof entry.note === "object") edit.note = known(entry.note);
-  checkShape(edit, number);
-  return edit;
+  const nodes = Array.isArray(entry?.nodes) ? nodeNumbers(entry.nodes, number, model) : entry?.nodes;
+  const edit = plainEdit({ mode: "rescale", ...entry, nodes }, `Edit ${number} of this file`);
+  return entry.note && typeof entry.note === "object" ? { ...edit, note: known(entry.note) } : edit;
 }
 
 function nodeNumbers(nodes, number, model) {
   const numbers = nodes.map((node) => node?.node);
-  if (numbers.every((node) => Number.isInteger(node) && node >= 0 && node < model.n_nodes)) return numbers;
-  throw new EditError(`Edit ${number} of this file names nodes that this model does not have.`);
+  const isNode = (node) => Number.isInteger(node) && node >= 0 && node < model.n_nodes;
+  if (numbers.every(isNode) && new Set(numbers).size === numbers.length) return numbers;
+  throw new EditError(`Edit ${number} of this file names nodes that this model does not have, or one of them twice.`);
 }
 
-/** Fields have the types that the checks of a network expect. */
-function checkShape(edit, number) {
-  const isText = (name) => typeof name === "string";
-  const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
-  const isList = (value, is) => Array.isArray(value) && value.every(is);
-  const fine = {
-    remove: () => isList(edit.concepts, isText),
-    reweight: () => typeof edit.factors === "object" && edit.factors && Object.values(edit.factors).every(isNumber),
-    recalibrate: () => isList(edit.shift, isNumber),
-    restore: () => edit.concepts === null || isList(edit.concepts, isText),
-  };
-  if (!fine[edit.edit]()) throw new EditError(`Edit ${number} of this file is damaged. Export it again.`);
+/** An edit from outside, with nodes by number: its own fields and no others, of the types that a network expects. */
+export function plainEdit(entry, what = "An edit") {
+  if (!Object.hasOwn(FIELDS, entry?.edit)) {
+    throw new EditError(`${what} is of a kind that this page does not know.`);
+  }
+  const fields = FIELDS[entry.edit];
+  const edit = { edit: entry.edit };
+  for (const field of fields) edit[field] = entry[field] ?? null;
+  if (fields.every((field) => IS_FINE[field](edit[field], edit))) return edit;
+  throw new EditError(`${what} is damaged. Export it again.`);
 }
+
+const isText = (value) => typeof value === "string";
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+const isList = (value, is) => Array.isArray(value) && value.every(is);
+const isFactors = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Whether a field of an edit is of the type that it should be. */
+const IS_FINE = {
+  concepts: (value, { edit }) => isList(value, isText) || (edit === "restore" && value === null),
+  nodes: (value) => value === null || (isList(value, Number.isInteger) && new Set(value).size === value.length),
+  mode: isText,
+  factors: (value) => isFactors(value) && Object.values(value).every(isNumber),
+  shift: (value) => isList(value, isNumber),
+  rows: (value) => value === null || Number.isInteger(value),
+  fingerprint: (value) => value === null || isText(value),
+};

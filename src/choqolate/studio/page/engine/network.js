@@ -12,6 +12,7 @@ const SLICE = 30; // milliseconds that the page may stand still
 const SLICE_ROWS = 256; // rows of one node between two looks at the clock
 const MOST_STATES = 16; // on rows, that are kept
 const MOST_WEIGHTS = 500;
+const MOST_CHECKED = 5000; // lists of edits that are known to be possible: a slider makes many
 const NEGLIGIBLE_PAIR = 1e-12; // of the mass of a class, whose weights are never edited
 
 /** An edit that is not possible; the message is a sentence for a person. */
@@ -77,6 +78,7 @@ export class Network {
       if (this.#checked.has(key)) continue;
       checkEdit(edits[count], this.model, allInForce(this.model, edits.slice(0, count)));
       this.weightsOf(allInForce(this.model, edits.slice(0, count + 1)));
+      if (this.#checked.size >= MOST_CHECKED) this.#checked.clear();
       this.#checked.add(key);
     }
   }

@@ -16,16 +16,16 @@ export function classBalance(app) {
 /** The classes whose share of the predictions differs most from that of the training labels. */
 function balanceText(app) {
   const { classes, model } = app.network;
-  const rows = app.trainRows.length ? app.trainRows : app.auditRows;
   const shares = new Float64Array(classes.length);
   let total = 0;
-  for (const row of rows) {
+  for (const row of app.calibrationRows) {
     shares[app.states.now.predicted[row]] += app.rows.weight[row];
     total += app.rows.weight[row];
   }
   const order = classes.map((_, place) => place).sort((a, b) => gap(b) - gap(a));
   const parts = order.slice(0, MOST).map((r) => `${classes[r]} ${percent(shares[r] / total)} (${percent(model.label_shares[r])} of the labels)`);
-  const which = app.trainRows.length ? "training rows" : "these rows";
+  const hasTraining = app.calibrationRows.some((row) => app.document.rows.splits[app.rows.split[row]] === "train");
+  const which = hasTraining ? "training rows" : "all rows that are not covered";
   return `Predictions on ${which}${classes.length > MOST ? ", largest differences" : ""}: ${listed(parts)}.`;
 
   function gap(r) {

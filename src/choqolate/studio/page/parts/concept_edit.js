@@ -1,5 +1,5 @@
 import { button, h, replace } from "../app/dom.js";
-import { draftConcepts, draftFactor } from "../app/draft.js";
+import { draftFactor, restores } from "../app/draft.js";
 import { weightSlider } from "./weight_slider.js";
 
 const MODES = [
@@ -33,7 +33,7 @@ export function conceptEdit(app, view) {
     here.textContent = chosen ? `Remove in ${where}` : `Remove in selected ${words}`;
     here.disabled = !chosen || mark.removed;
     here.title = chosen ? "" : `Select ${words} below`;
-    back.disabled = !app.states.now.affected.includes(name()) && !draftConcepts(app.draft).includes(name());
+    back.disabled = !app.states.now.affected.includes(name());
     modes.update();
     const gone = removedBefore(app, name());
     slider.set(gone ? 0 : draftFactor(app.draft, name(), chosen),
@@ -72,8 +72,7 @@ function placeWords(network, chosen) {
 /** Whether the history removes a concept from all nodes, and the draft does not bring it back. */
 function removedBefore(app, name) {
   const removes = (edit) => edit.edit === "remove" && !edit.nodes && edit.concepts.includes(name);
-  const restores = (edit) => edit.edit === "restore" && (!edit.concepts || edit.concepts.includes(name));
-  return app.states.committed.inForce.some(removes) && !app.draft.some(restores);
+  return app.states.committed.inForce.some(removes) && !app.draft.some((edit) => restores(edit, name));
 }
 
 function weightNote(app, name, gone, mark) {

@@ -2,7 +2,7 @@ import { count, percent, points } from "../app/format.js";
 
 /** The ways to order the list of concepts, as far as labels and groups allow: [[key, text], ...]. */
 export function orders(app) {
-  const labelled = app.numberRows.some((row) => app.rows.label[row] >= 0);
+  const labelled = app.auditRows.some((row) => app.rows.label[row] >= 0);
   const grouped = labelled && app.document.rows.groups.length > 0;
   return [
     ["share", "Share in the model"],

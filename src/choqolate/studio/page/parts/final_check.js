@@ -30,8 +30,8 @@ export function askForFinalCheck(app) {
 
 /** When the final check was, with a warning if edits came after it. */
 export function checkedNote(app) {
-  const { finalChecks, head } = app.history;
-  const stale = finalChecks.find((check) => check.at !== head) ?? (app.draft.length ? finalChecks.at(-1) : null);
+  const { finalChecks } = app.history;
+  const stale = finalChecks.find((check) => app.history.differsFrom(check)) ?? (app.draft.length ? finalChecks.at(-1) : null);
   if (stale) {
     return h("p", { class: "message warn" }, `The edits have changed since the final check (${moment(stale.time)}), and these rows may have `,
       "influenced them. Mention this wherever you report the numbers.");

@@ -32,12 +32,16 @@ export function impactRanking(app, onKnown) {
     if (current !== key) {
       [current, progress] = [key, 0];
       clearTimeout(timers.each);
-      timers.each = setTimeout(() => current === key && start(key, mode), PAUSE);
+      timers.each = setTimeout(() => start(key, mode), PAUSE);
     }
     return { impact: latest.mode === mode ? latest.impact : null, progress };
   };
-  const steps = (mode) => impactOfEach(app.network, app.states.now, app.numberRows, { mode });
-  const start = (key, mode) => runInSlices("impact", steps(mode), {
+  const steps = (mode) => impactOfEach(app.network, app.states.now, app.auditRows, { mode });
+  const start = (key, mode) => {
+    if (rankingKey(app, mode) === key) compute(key, mode);
+    else if (current === key) current = null; // the model changed while another view was shown
+  };
+  const compute = (key, mode) => runInSlices("impact", steps(mode), {
     onProgress: (done) => {
       if (current !== key) return;
       const shown = Math.floor(20 * progress);
@@ -57,6 +61,7 @@ export function impactRanking(app, onKnown) {
     if (single.has(place)) return single.get(place);
     clearTimeout(timers.one);
     timers.one = setTimeout(() => {
+      if (rankingKey(app, mode) !== key) return;
       keep(single, place, removalEffect(app, concept, mode));
       onKnown();
     }, SHORT_PAUSE);
@@ -72,7 +77,7 @@ function keep(map, key, value) {
 
 function rankingKey(app, mode) {
   const edits = app.states.now.edits.map(({ note, ...edit }) => edit);
-  return JSON.stringify([mode, app.numberRows.length, app.route.rows ?? "", app.rows.n, edits]);
+  return JSON.stringify([mode, app.auditRows.length, app.rows.n, edits]);
 }
 
 /** The same with changes against now: NaN where the removal is not possible, and without groups. */
@@ -91,15 +96,15 @@ function ofConcept(impact, concept) {
 
 /** The effect of removing one concept, or the sentence that says why it cannot be removed. */
 function removalEffect(app, concept, mode) {
-  const { network, rows, numberRows, states: { now } } = app;
+  const { network, rows, auditRows, states: { now } } = app;
   const edit = { edit: "remove", concepts: [network.concepts[concept]], nodes: null, mode };
   try {
     const after = network.state([...now.edits, edit]);
-    const [before, then] = [now, after].map((state) => measureAll(network, rows, state, numberRows));
+    const [before, then] = [now, after].map((state) => measureAll(network, rows, state, auditRows));
     const [worstGroupNow, worstGroupThen] = [before, then].map((one) => one.worstGroup?.accuracy);
     return { accuracyNow: before.all.accuracy, accuracyChange: then.all.accuracy - before.all.accuracy,
       worstGroupNow, worstGroupChange: worstGroupThen - worstGroupNow,
-      flips: flips(now.predicted, after.predicted, numberRows).length, refusal: null };
+      flips: flips(now.predicted, after.predicted, auditRows).length, refusal: null };
   } catch (error) {
     if (!(error instanceof EditError)) throw error;
     return { refusal: error.message };

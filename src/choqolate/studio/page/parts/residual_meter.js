@@ -32,29 +32,36 @@ export function residualMeters(app, view) {
       show();
     }, { class: "button small", "data-key": "more-residuals", "aria-expanded": all }));
   };
-  const compute = (removed) => runInSlices("residual", scoreMoments(app).residualSteps(removed, usedConcepts(app)), {
-    onDone: (found) => {
-      if (key !== keyOf(app, removed)) return;
-      for (const { index, r2 } of found) known.set(index, { r2, siblings: siblingsInUse(app, index, OFFERED, CLOSE) });
-      show();
-    },
-  });
+  const isStale = (started) => {
+    if (keyOf(app) !== started && key === started) key = null; // the model changed while another view was shown
+    return key !== started;
+  };
+  const compute = (started) => {
+    if (isStale(started)) return;
+    runInSlices("residual", scoreMoments(app).residualSteps(removedConcepts(app), usedConcepts(app)), {
+      onDone: (found) => {
+        if (isStale(started)) return;
+        for (const { index, r2 } of found) known.set(index, { r2, siblings: siblingsInUse(app, index, OFFERED, CLOSE) });
+        show();
+      },
+    });
+  };
   const update = () => {
-    const removed = removedConcepts(app);
-    element.hidden = removed.length === 0;
-    if (keyOf(app, removed) !== key) {
-      key = keyOf(app, removed);
+    const now = keyOf(app);
+    element.hidden = removedConcepts(app).length === 0;
+    if (now !== key) {
+      key = now;
       known.clear();
       clearTimeout(timer);
-      if (removed.length) timer = setTimeout(() => compute(removed), PAUSE);
+      if (!element.hidden) timer = setTimeout(() => compute(now), PAUSE);
     }
     show();
   };
   return { element, update };
 }
 
-function keyOf(app, removed) {
-  return `${app.rows.n}/${removed}`;
+function keyOf(app) {
+  return `${app.rows.n}/${removedConcepts(app)}`;
 }
 
 /** Removed concepts: the open one first, then those that the others still tell best. */

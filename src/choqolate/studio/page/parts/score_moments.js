@@ -1,14 +1,14 @@
 import { Moments } from "../engine/moments.js";
 import { removedConcepts } from "./concept_marks.js";
 
-let kept = { network: null, n: 0, moments: null, siblings: new Map() };
+let kept = { rows: null, moments: null, siblings: new Map() };
 
 /** Means and correlations of the concepts on training and audit rows; computed once for the rows that are loaded. */
 export function scoreMoments(app) {
-  if (kept.network !== app.network || kept.n !== app.rows.n) {
+  if (kept.rows !== app.allRows) {
     const rows = app.allRows.filter((row) => app.rows.role[row] !== 2);
     const moments = new Moments(app.network, app.rows, rows);
-    kept = { network: app.network, n: app.rows.n, moments, siblings: new Map() };
+    kept = { rows: app.allRows, moments, siblings: new Map() };
   }
   return kept.moments;
 }

@@ -34,7 +34,7 @@ function finalText(app) {
   if (!app.coveredRows.length) return "This table has no rows for a final check";
   if (!app.finalChecked) return `Final check on ${app.document.rows.covered} (recommended)`;
   const last = app.history.finalChecks.at(-1);
-  const later = last.at === app.history.head ? "" : "; edited since";
+  const later = app.history.differsFrom(last) ? "; edited since" : "";
   return `Final check: ${moment(last.time)}${later}`;
 }
 
@@ -146,6 +146,10 @@ function selected(app) {
       ", with class, predictions and margin, as CSV."),
     h("div", { class: "row gap-above" }, button("Download images.csv", () => download("images.csv", selectionCsv(app), "text/csv"), { "data-key": "download-csv" }),
       button("Select images", () => app.go({ view: "images" }))));
+}
+
+async function copyLink(app) {
+  await copyText(app, location.href, app.isLinkWhole ? "The link" : "A link without the edits, which are too many for one,");
 }
 
 async function copyText(app, text, what) {

@@ -37,14 +37,15 @@ function earlierEdits(app) {
 }
 
 function entries(app) {
-  const checks = app.history.finalChecks.map((check) => ({ time: check.time, check }));
-  const commits = app.history.commits.map((commit) => ({ time: commit.note.time, commit }));
-  const all = [...commits, ...checks].sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+  const checks = app.history.finalChecks.map((check) => ({ place: check.before - 0.5, check }));
+  const commits = app.history.commits.map((commit) => ({ place: commit.id, commit }));
+  const all = [...commits, ...checks].sort((a, b) => a.place - b.place); // as they came: times may be of other clocks
   return all.map(({ commit, check }) => (commit ? entry(app, commit) : finalCheck(check)));
 }
 
-function finalCheck({ time, at }) {
-  const where = at === null ? "the original model" : `commit ${at}`;
+function finalCheck({ time, at, altered }) {
+  const commit = at === null ? "the original model" : `commit ${at}`;
+  const where = altered ? `${commit} and edits that were deleted since` : commit;
   return h("li", { class: "commit check" }, h("span", { class: "commit-mark", "aria-hidden": "true" }, "◆"),
     h("div", {}, h("p", {}, h("strong", {}, "Final check"), ` of ${where}`),
       h("p", { class: "note" }, `The covered rows were shown on ${moment(time)}. Edits after this may be influenced by them.`)));

@@ -50,9 +50,15 @@ function numbersPanel(app) {
     table.update(app.numberRows);
     balance.update();
     replace(content, shown === "covered" && checkedNote(app), table.element, balance.element,
-      h("p", { class: "note" }, `Loaded: ${app.rows.n > app.document.rows.loaded ? counted(app.rows.n, "row") : app.document.rows.chosen}`));
+      h("p", { class: "note" }, `Loaded: ${loadedText(app)}`));
   };
   return { element, update };
+}
+
+/** Which rows are loaded; those that came later were chosen by nobody. */
+function loadedText(app) {
+  const { loaded, total, chosen } = app.document.rows;
+  return app.rows.n > loaded ? `${count(app.rows.n)} of ${counted(total, "row")}.` : chosen;
 }
 
 function shownRows(app) {
