@@ -398,7 +398,7 @@ def test_an_edits_file_can_be_opened_and_others_are_refused(browser, addresses, 
             me.page.set_input_files("#open-edits", tmp_path / name)
             me.page.get_by_text(f"{name} cannot be opened").wait_for()
         me.page.set_input_files("#open-edits", tmp_path / "edits.json")
-        me.page.get_by_text("2 edits of edits.json").wait_for()
+        me.page.get_by_text("Added 2 edits from edits.json").wait_for()
         rows = table.part("val")
         accuracy = as_shown((edited.predict(rows) == rows.labels).mean())
         assert me.number("Accuracy") == accuracy
