@@ -57,7 +57,7 @@ function files(app, opener) {
     h("div", { class: "row gap-above" },
       button("Download edits.json", () => downloadEdits(app), { class: "button primary", disabled: !edits.length, "data-key": "download-edits" }),
       button("Open an edits file", () => opener.click(), { "data-key": "open-file" }), opener,
-      button("Copy a link", () => copyText(app, location.href, "Link"),
+      button("Copy a link", () => copyLink(app),
         { "data-key": "copy-link", title: "A link to this view with these edits" })));
 }
 
@@ -149,7 +149,7 @@ function selected(app) {
 }
 
 async function copyLink(app) {
-  await copyText(app, location.href, app.isLinkWhole ? "The link" : "A link without the edits, which are too many for one,");
+  await copyText(app, location.href, app.isLinkWhole ? "Link" : "Link without the edits (there are too many for a link)");
 }
 
 async function copyText(app, text, what) {
