@@ -43,7 +43,7 @@ def main() -> None:
 
 def audit(page: Page, output: Path) -> None:
     """Do what the guide tells, step by step."""
-    say(page, "as opened")
+    say(page, "original")
     go(page, view="suspects")
     page.get_by_role("button", name="Try").first.click()
     page.get_by_label("Reason").fill("Water is background, not part of the bird.")
