@@ -35,12 +35,16 @@ def studio(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the images of SCORES, if they have moved.", show_default=False),
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to load at first, or to write to FILE.")] = ROWS,
+    rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of rows to load at first, or to write to FILE.")
+    ] = ROWS,
     title: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Title of the page. By default, the name of MODEL.", show_default=False),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any other than the loopback requires a token.")] = HERE,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any other than the loopback requires a token.")
+    ] = HERE,
     port: Annotated[
         int | None,
         typer.Option(

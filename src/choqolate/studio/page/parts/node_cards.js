@@ -90,6 +90,6 @@ function remainder(state, node) {
   const width = `${(100 * Math.min(1, retained)).toFixed(1)}%`;
   return h("span", { class: small ? "warn-text" : "note" },
     h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width } })),
-    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight is left`,
-    small && ", so it is hardly the node that was trained");
+    `${percent(retained, retained < 0.1 ? 1 : 0)} of its trained weight left`,
+    small && ", hardly the node that was trained");
 }
