@@ -147,8 +147,8 @@ def _show_file(written: StudioFile, model: Path) -> None:
     console.print(f"Covered until the final check: {written.covered}.", markup=False)
     console.print(f"Images: {thumbnails}{unreadable}.", markup=False)
     console.print(
-        f"Size: {written.megabytes}. The file needs no server: open it, mail it, or put it on a static host. Its Export "
-        "view downloads the edits as edits.json.",
+        f"Size: {written.megabytes}. The file needs no server: open it, mail it, or put it on a static host. Its "
+        "Export view downloads the edits as edits.json.",
         markup=False,
     )
     show_next("The studio is", written.path, ("apply", model, "edits.json", "-o", f"{model}-edited"))
