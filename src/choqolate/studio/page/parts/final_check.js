@@ -1,5 +1,5 @@
 import { button, h } from "../app/dom.js";
-import { moment } from "../app/format.js";
+import { moment, sentenceStart } from "../app/format.js";
 import { showDialog } from "../app/shortcuts.js";
 
 /** What stands in place of the numbers until the final check. */
@@ -12,7 +12,7 @@ export function coveredCard(app) {
 }
 
 /** Ask whether the covered rows should be shown. */
-export function askForFinalCheck(app) {
+function askForFinalCheck(app) {
   const dialog = showDialog("Final check",
     h("div", { class: "stack" },
       h("p", {}, `This shows the numbers of ${app.document.rows.covered}. The history notes the time.`),
@@ -37,8 +37,4 @@ export function checkedNote(app) {
       "These rows may have guided them: say so wherever you report the numbers.");
   }
   return h("p", { class: "note" }, `Final check: ${moment(finalChecks.at(-1).time)}.`);
-}
-
-function sentenceStart(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,5 +1,5 @@
 import { button, field, h, replace, select } from "../app/dom.js";
-import { count, counted } from "../app/format.js";
+import { count, counted, sentenceStart } from "../app/format.js";
 import { ORDERS, orderedRows } from "../app/row_order.js";
 import { FILTERS, filteredRows, selectedRows } from "../app/selection.js";
 import { conceptBox } from "./concept_box.js";
@@ -70,8 +70,7 @@ function refreshParts(app, parts, chosen) {
 
 function coveredText(app) {
   if (app.finalChecked || !app.coveredRows.length) return "";
-  const rows = app.document.rows.covered || counted(app.coveredRows.length, "row");
-  return `${rows[0].toUpperCase()}${rows.slice(1)} stay covered until the final check (see History).`;
+  return `${sentenceStart(app.document.rows.covered)} stay covered until the final check, which is in the overview.`;
 }
 
 /** Show more as soon as the reader comes to the end. */

@@ -1,5 +1,5 @@
 import { button, download, h, replace } from "../app/dom.js";
-import { count, counted, moment, percent } from "../app/format.js";
+import { counted, moment, percent } from "../app/format.js";
 import { pythonCode, shellCommands } from "../app/commands.js";
 import { selectionCsv } from "../app/csv.js";
 import { editsDocument, readEditsDocument } from "../engine/edits.js";
