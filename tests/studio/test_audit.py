@@ -364,6 +364,33 @@ def test_tabs_do_not_share_edits_and_an_audit_can_be_continued(browser, addresse
         assert other.said == third.said == []
 
 
+def test_an_audit_that_has_begun_is_not_replaced_by_an_earlier_one(browser, addresses):
+    with auditor(browser, addresses["server"]) as me:
+        me.open()
+        me.remove("sea", "first audit")
+        me.page = me.page.context.new_page()
+        me.open()
+        offer = me.page.get_by_role("button", name="Continue it")
+        assert offer.is_visible()
+        me.remove("forest")
+        assert offer.count() == 0
+
+
+def test_numbers_of_a_sample_say_so_until_all_rows_are_loaded(browser, model, table):
+    app = create_app(model, table, rows=150)
+    with running(app) as server, auditor(browser, f"http://127.0.0.1:{server.port}/") as me:
+        me.open("#view=images")
+        summary = me.page.locator(".strip-rows")
+        assert "estimated from the" in summary.inner_text()
+        me.click("Load more rows")
+        me.page.locator(".grid-count", has_text="540 images").wait_for()
+        me.settled()
+        assert summary.inner_text() == "Judged on the 180 validation rows"
+        assert (me.number("Accuracy"), me.number("Worst group")) == audited(model, table)
+        me.press("1")
+        assert me.page.get_by_text("Loaded: 900 of 900 rows.").is_visible()
+
+
 def test_a_link_holds_the_edits(browser, address, model, table):
     with auditor(browser, address) as me:
         me.open()

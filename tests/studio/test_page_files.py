@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,30 @@ def test_a_module_keeps_the_rules_of_the_page(name):
     module = read_module(PAGE, name)  # raises for forms that are not allowed
     exported = {target: read_module(PAGE, target).exports for target, *_ in module.imports}
     assert [(target, wanted) for target, wanted, *_ in module.imports if wanted not in exported[target]] == []
+
+
+def test_every_import_is_used_and_every_export_is_imported():
+    modules = {name: read_module(PAGE, name) for name in MODULES}
+    unused = [(m.name, own) for m in modules.values() for _, _, own, _ in m.imports if not uses(m.code, own)]
+    assert unused == []
+    tests = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("*.py"))
+    imported = {(target, theirs) for module in modules.values() for target, theirs, *_ in module.imports}
+    exported = [(module.name, name) for module in modules.values() for name in module.exports]
+    assert [one for one in exported if one not in imported and f"engine.{one[1]}(" not in tests] == []
+
+
+def test_every_class_and_variable_of_the_styles_is_used():
+    styles = "".join(file.read_text(encoding="utf-8") for file in PAGE.rglob("*.css"))
+    styles = re.sub(r"/\*.*?\*/", "", styles, flags=re.S)
+    code = "".join((PAGE / name).read_text(encoding="utf-8") for name in ["index.html", *MODULES])
+    selectors = " ".join(re.findall(r"([^{}]*)\{", styles))
+    assert [name for name in sorted(set(re.findall(r"\.([a-zA-Z][\w-]*)", selectors))) if not uses(code, name)] == []
+    variables = sorted(set(re.findall(r"(--[\w-]+)\s*:", styles)))
+    assert [name for name in variables if f"var({name}" not in styles] == []
+
+
+def uses(code, name):
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", code) is not None
 
 
 def test_the_page_has_no_markup_that_a_strict_policy_forbids():

@@ -103,6 +103,62 @@ def test_edits_of_a_file_leave_the_draft_on_top(page):
     assert page.evaluate("() => app.states.now.affected") == []
 
 
+def test_a_draft_is_not_lost_by_checking_out(page):
+    page.evaluate("""() => { app.remove(["sea"]); app.commit({}); app.remove(["forest"]); app.checkOut(null); }""")
+    assert page.evaluate("() => [app.history.head, app.draft, said.pop()]") == [
+        1,
+        [FOREST],
+        "Commit or discard the draft first.",
+    ]
+    page.evaluate("() => { app.discardDraft(); app.checkOut(null); }")
+    assert page.evaluate("() => [app.history.head, app.canUndo]") == [None, False]
+
+
+def test_effects_of_removals_are_of_the_state_that_they_are_told_for(page):
+    page.evaluate(
+        """async () => {
+          const { impactRanking } = await import("/parts/impact_ranking.js");
+          window.ranking = impactRanking(app, () => {});
+          app.remove(["sea"]);
+          ranking.each("rescale");
+          ranking.one(0, "rescale");
+          app.undo(); // while another view is shown, so that nothing is asked for
+        }"""
+    )
+    page.wait_for_timeout(700)
+    before = page.evaluate("() => { app.redo(); return [ranking.each('rescale'), ranking.one(0, 'rescale')]; }")
+    assert before == [{"impact": None, "progress": 0}, None]
+    page.wait_for_function("() => ranking.each('rescale').progress === 1")
+    flips, one, now = page.evaluate(
+        """() => {
+          const { impact } = ranking.each("rescale");
+          const after = app.network.state([...app.draft, { edit: "remove", concepts: ["webbed feet"], nodes: null,
+            mode: "rescale" }]);
+          const flipped = app.auditRows.filter((row) => after.predicted[row] !== app.states.now.predicted[row]);
+          return [flipped.length, ranking.one(0, "rescale").flips, impact.flips[0]];
+        }"""
+    )
+    assert flips == one == now > 0
+
+
+def test_effects_are_on_the_judged_rows_whatever_the_overview_shows(page):
+    effects = [
+        page.evaluate(
+            """async (rows) => {
+              const { impactRanking } = await import("/parts/impact_ranking.js");
+              app.go({ rows });
+              return new Promise((told) => {
+                const ranking = impactRanking(app, () => told(ranking.one(4, "rescale")));
+                ranking.one(4, "rescale");
+              });
+            }""",
+            rows,
+        )
+        for rows in ("", "train")
+    ]
+    assert effects[0] == effects[1]
+
+
 HOSTILE_EDITS = [
     {"edit": "toString"},
     {"edit": "__proto__"},

@@ -4,7 +4,7 @@ function quoted(text) {
 }
 
 /** A text as a POSIX shell takes it. */
-export function shellWord(text) {
+function shellWord(text) {
   return /^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 

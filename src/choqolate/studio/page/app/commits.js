@@ -1,5 +1,5 @@
 import { EditError } from "../engine/edit_error.js";
-import { known, plainEdit } from "../engine/edits.js";
+import { knownNote, plainEdit } from "../engine/edits.js";
 
 /**
  * The history of an audit: commits with a parent, so that one can go back and take another way.
@@ -135,7 +135,7 @@ function list(value) {
 function readCommit(kept) {
   const { id, parent = null, edits, note } = kept ?? {};
   if (!Number.isSafeInteger(id) || !(parent === null || parent < id)) throw new EditError(DAMAGED);
-  return { id, parent, edits: list(edits).map((edit) => plainEdit(edit)), note: { reviewed: false, ...known(note) } };
+  return { id, parent, edits: list(edits).map((edit) => plainEdit(edit)), note: { reviewed: false, ...knownNote(note) } };
 }
 
 /** A final check that was kept; it is never lost, whatever else is not known of it. */

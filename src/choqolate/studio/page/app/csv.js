@@ -20,7 +20,7 @@ function cells(app, row, margin) {
 }
 
 /** One line of CSV. Text that a spreadsheet would run as a formula gets an apostrophe before it. */
-export function csvLine(values) {
+function csvLine(values) {
   return values.map((value) => {
     if (typeof value === "number") return String(value);
     const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;

@@ -46,6 +46,11 @@ export function listed(names, most = 4) {
   return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
+/** The same text with a capital at its start. */
+export function sentenceStart(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** "Nov 18, 14:05": a time in ISO 8601, as the reader's clock shows it. */
 export function moment(iso) {
   const date = new Date(iso ?? Number.NaN);

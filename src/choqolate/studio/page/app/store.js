@@ -305,7 +305,12 @@ export class Studio {
     this.changed();
   }
 
+  /** Go to a commit; a draft would be lost on the way, so it must be committed or discarded first. */
   checkOut(id) {
+    if (this.draft.length) {
+      this.say("Commit or discard the draft first.", "warn");
+      return;
+    }
     this.history.checkOut(id);
     this.clearDraft();
     this.changed();

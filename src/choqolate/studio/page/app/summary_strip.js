@@ -1,6 +1,7 @@
 import { h, replace } from "./dom.js";
-import { count, counted, percent, points } from "./format.js";
+import { count, counted, percent } from "./format.js";
 import { measureAll } from "../engine/metrics.js";
+import { changeMark } from "../parts/change_mark.js";
 
 /** The numbers that stay in sight: accuracy and worst group, original, at the last commit, and now. */
 export function summaryStrip(app) {
@@ -18,7 +19,7 @@ function content(app) {
   const flipped = rows.filter((row) => app.states.original.predicted[row] !== app.states.now.predicted[row]).length;
   return [
     h("p", { class: "strip-rows", title: `Edits are judged on the audit rows: ${app.document.rows.audit}` },
-      "On ", h("strong", {}, counted(rows.length, "audit row")),
+      "On ", h("strong", {}, loadedText(app)),
       h("span", { class: "strip-legend", "aria-hidden": "true" }, "original → committed → now")),
     measured.now.all.n > 0 && figure("Accuracy", measured, (one) => one.all.accuracy),
     measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
@@ -31,14 +32,21 @@ function content(app) {
   ];
 }
 
+/** "600 audit rows", or "800 of 846 audit rows" if only some of them are loaded. */
+function loadedText(app) {
+  const audit = app.document.rows.strata.filter(({ role }) => role === 1);
+  const total = audit.reduce((sum, stratum) => sum + stratum.total, 0);
+  const loaded = app.auditRows.length;
+  return `${loaded < total ? `${count(loaded)} of ` : ""}${counted(Math.max(loaded, total), "audit row")}`;
+}
+
 function figure(label, measured, value, detail) {
   const [original, committed, now] = ["original", "committed", "now"].map((key) => value(measured[key]) ?? Number.NaN);
   const change = now - original;
-  const direction = change >= 5e-4 ? "better" : change <= -5e-4 ? "worse" : "";
   const step = (name, text, kind = "") => h("span", { class: `strip-step ${kind}` }, text, h("small", {}, name));
   const arrow = () => h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→");
   return h("div", { class: "strip-figure" },
     h("p", { class: "strip-label" }, label, detail && h("span", { class: "strip-detail name" }, detail)),
     h("p", { class: "strip-steps" }, step("original", percent(original)), arrow(), step("committed", percent(committed)), arrow(),
-      step("now", percent(now), "strip-now"), direction && h("span", { class: `change ${direction}` }, points(change))));
+      step("now", percent(now), "strip-now"), Math.abs(change) >= 5e-4 && changeMark(change)));
 }

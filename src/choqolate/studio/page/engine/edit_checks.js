@@ -3,7 +3,7 @@
 import { EditError, listed, quoted } from "./edit_error.js";
 import { affected, inForce, namesOf } from "./edits.js";
 
-export const MODES = ["rescale", "canonical", "impute"];
+const MODES = ["rescale", "canonical", "impute"];
 const LARGEST_FACTOR = 1e6;
 
 /** Check one edit against the model (its document) and the edits that are in force before it. */

@@ -111,7 +111,7 @@ function written(edit, model) {
   const entry = { edit: edit.edit };
   for (const field of FIELDS[edit.edit]) entry[field] = edit[field] ?? null;
   if (entry.nodes) entry.nodes = entry.nodes.map((node) => describedNode(node, model));
-  return edit.note ? { ...entry, note: known(edit.note) } : entry;
+  return edit.note ? { ...entry, note: knownNote(edit.note) } : entry;
 }
 
 /** A node as another training of the model can find it: by its leading concepts or, without nodes, by its class. */
@@ -121,7 +121,7 @@ function describedNode(node, model) {
 }
 
 /** What is known of who made an edit, when and why; what is of another type is not. */
-export function known(note) {
+export function knownNote(note) {
   const said = Object.keys(NOTE).filter((field) => typeof note?.[field] === NOTE[field]);
   return Object.fromEntries(said.map((field) => [field, note[field]]));
 }
@@ -163,7 +163,7 @@ function forOtherState(edits) {
 function readEdit(entry, number, model) {
   const nodes = Array.isArray(entry?.nodes) ? nodeNumbers(entry.nodes, number, model) : entry?.nodes;
   const edit = plainEdit({ mode: "rescale", ...entry, nodes }, `Edit ${number} of this file`);
-  return entry.note && typeof entry.note === "object" ? { ...edit, note: known(entry.note) } : edit;
+  return entry.note && typeof entry.note === "object" ? { ...edit, note: knownNote(entry.note) } : edit;
 }
 
 function nodeNumbers(nodes, number, model) {

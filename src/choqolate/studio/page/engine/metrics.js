@@ -3,7 +3,7 @@
 const Z = 1.959963984540054; // of a 95% interval
 
 /** Wilson's 95% interval of a share of n rows; (0, 1) of no rows. */
-export function wilson(hits, n) {
+function wilson(hits, n) {
   if (!(n > 0)) return [0, 1];
   const rows = Math.max(n, 1);
   const [share, square] = [hits / rows, (Z * Z) / rows];

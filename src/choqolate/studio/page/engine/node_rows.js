@@ -5,7 +5,7 @@
 import { PairList } from "./capacity.js";
 import { addExpectedMinima, linearWeights, sortedInputs } from "./expected_minimum.js";
 
-export const NEGLIGIBLE = 1e-18; // of the mass of a node: pairs below that move no digit, even where little is retained
+const NEGLIGIBLE = 1e-18; // of the mass of a node: pairs below that move no digit, even where little is retained
 const CANCELLATION = 1e-6; // mass left of what was subtracted from, below which a node is computed again
 
 /** Inputs of rows by column, and the same for inputs that are frozen at their mean. */

@@ -1,6 +1,7 @@
 import { field, h, replace, select } from "../app/dom.js";
 import { count, counted, interval, pText, percent, points } from "../app/format.js";
 import { flips, measureAll, pairedChange } from "../engine/metrics.js";
+import { openImage } from "./image_picks.js";
 
 const MOST_IMAGES = 18;
 const MOST_LINES = 12;
@@ -79,7 +80,7 @@ function tile(app, row, first, second) {
   return h("li", {}, h("a", { class: "flip-tile", href: `#view=images&image=${app.rows.number[row]}`,
     "aria-label": `${name}: ${was} → ${is}`, title: name, onclick: (event) => {
     event.preventDefault();
-    app.go({ view: "images", image: String(app.rows.number[row]) });
+    openImage(app, row);
   } }, source ? h("img", { src: source, alt: "", loading: "lazy" }) : h("span", { class: "tile-name name" }, name),
   h("span", { class: "name" }, `${was} → ${is}`)));
 }

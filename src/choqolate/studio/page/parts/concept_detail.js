@@ -1,10 +1,10 @@
 import { h, replace } from "../app/dom.js";
 import { counted, percent } from "../app/format.js";
+import { changeMark } from "./change_mark.js";
 import { conceptEdit } from "./concept_edit.js";
 import { conceptMarks, markBadges } from "./concept_marks.js";
 import { conceptPlaces } from "./concept_places.js";
 import { conceptStrip } from "./concept_strip.js";
-import { changeMark } from "./score_table.js";
 import { siblingList } from "./sibling_list.js";
 
 /** All about the open concept, in panels: the first has its name and its edits. */

@@ -1,5 +1,6 @@
 import { h } from "../app/dom.js";
 import { routeAddress } from "../app/address.js";
+import { isRemoved } from "./concept_marks.js";
 
 /** A concept's name that leads to the view of the concept. */
 export function conceptLink(app, name, properties = {}) {
@@ -18,13 +19,7 @@ export function conceptLinks(app, names) {
 
 /** How far a concept is removed from all nodes: "" (it is not), "draft" or "committed". */
 export function removalStage(app, name) {
-  if (!removed(app, app.states.now, name)) return "";
-  return removed(app, app.states.committed, name) ? "committed" : "draft";
-}
-
-function removed({ network }, state, name) {
-  const place = network.concepts.indexOf(name);
-  if (place < 0) return false;
-  for (let n = 0; n < network.nNodes; n += 1) if (!state.gone[n * network.I + place]) return false;
-  return true;
+  const concept = app.network.concepts.indexOf(name);
+  if (concept < 0 || !isRemoved(app.network, app.states.now, concept)) return "";
+  return isRemoved(app.network, app.states.committed, concept) ? "committed" : "draft";
 }

@@ -19,7 +19,12 @@ export function conceptMarks(app) {
 /** Concepts that are not in use in any node. */
 export function removedConcepts(app) {
   const { network, states: { now } } = app;
-  return range(network.M).filter((concept) => nodesWithout(network, now, concept) === network.nNodes);
+  return range(network.M).filter((concept) => isRemoved(network, now, concept));
+}
+
+/** Whether a concept is gone in all nodes. */
+export function isRemoved(network, state, concept) {
+  return nodesWithout(network, state, concept) === network.nNodes;
 }
 
 /** Whether a concept is gone in a node. */

@@ -1,5 +1,6 @@
 import { h, replace } from "../app/dom.js";
 import { count, decimal } from "../app/format.js";
+import { openImage } from "./image_picks.js";
 
 const HIGHEST = 8;
 const MIDDLE = 4;
@@ -38,7 +39,7 @@ function tile(app, row, concept) {
   const number = app.rows.number[row];
   return h("button", { type: "button", class: "strip-tile", "data-key": `strip-${number}`,
     title: app.rows.paths[row] ?? `Row ${count(number)}`,
-    onclick: () => app.go({ view: "images", image: String(number) }) },
+    onclick: () => openImage(app, row) },
   address ? h("img", { src: address, alt: `Image of row ${number}`, loading: "lazy", width: "96", height: "96" })
     : h("span", { class: "no-image" }, `row ${count(number)}`),
   h("span", { class: "score" }, score),

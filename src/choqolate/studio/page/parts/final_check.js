@@ -12,7 +12,7 @@ export function coveredCard(app) {
 }
 
 /** Ask whether the covered rows should be shown. */
-export function askForFinalCheck(app) {
+function askForFinalCheck(app) {
   const dialog = showDialog("Final check",
     h("div", { class: "stack" },
       h("p", {}, `This shows the numbers for ${app.document.rows.covered} and records the time in the history.`),

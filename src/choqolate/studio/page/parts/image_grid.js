@@ -70,8 +70,7 @@ function refreshParts(app, parts, chosen) {
 
 function coveredText(app) {
   if (app.finalChecked || !app.coveredRows.length) return "";
-  const rows = app.document.rows.covered || counted(app.coveredRows.length, "row");
-  return `${sentenceStart(rows)} are covered until the final check (see Overview).`;
+  return `${sentenceStart(app.document.rows.covered)} are covered until the final check (see Overview).`;
 }
 
 /** Show more as soon as the reader comes to the end. */

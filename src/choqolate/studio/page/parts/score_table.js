@@ -1,6 +1,7 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, interval, percent, points } from "../app/format.js";
+import { count, interval, percent } from "../app/format.js";
 import { FILTERS } from "../app/selection.js";
+import { changeMark } from "./change_mark.js";
 import { intervalBar } from "./interval_bar.js";
 import { axisStart, FEW, scoreParts } from "./score_rows.js";
 
@@ -80,12 +81,6 @@ function rowName(app, row) {
     clear,
     row.detail && h("small", { class: "note detail" }, row.detail),
   ];
-}
-
-/** A change in points, colored and with its sign. */
-export function changeMark(change) {
-  const direction = !(Math.abs(change) >= 5e-4) ? "" : change > 0 ? "better" : "worse";
-  return h("span", { class: `change ${direction}` }, points(change));
 }
 
 const fewText = `Fewer than ${FEW} images: a single image moves the accuracy by more than 3 points.`;

@@ -1,13 +1,14 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, counted, interval, pText, percent, points } from "../app/format.js";
+import { count, counted, interval, pText, percent } from "../app/format.js";
 import { selectionText } from "../app/selection.js";
 import { measure, pairedChange } from "../engine/metrics.js";
 import { distinguishing } from "../engine/moments.js";
+import { changeMark } from "./change_mark.js";
 import { conceptLink, removalStage } from "./concept_link.js";
 import { divergingBars } from "./diverging_bars.js";
 import { foldablePanel } from "./fold.js";
+import { FEW } from "./score_rows.js";
 
-const FEW = 30;
 const MOST = 8;
 const CHOSEN_BY_PREDICTION = ["predicted", "right", "flipped"];
 const STATES = [["original", "Original"], ["committed", "Last commit"], ["now", "Now"]];
@@ -55,8 +56,7 @@ function changeLine(app, rows) {
   const { original, now } = app.states;
   const { gained, lost, change, p } = pairedChange(app.rows, original.predicted, now.predicted, rows);
   if (!gained && !lost) return null;
-  return h("p", {}, "Compared with the original model: ",
-    h("span", { class: `change ${change > 0 ? "better" : change < 0 ? "worse" : ""}` }, points(change)),
+  return h("p", {}, "Compared with the original model: ", changeMark(change),
     ` points, ${count(gained)} became right, ${count(lost)} became wrong (${pText(p)}).`);
 }
 

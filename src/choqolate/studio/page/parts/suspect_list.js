@@ -1,6 +1,7 @@
 import { h } from "../app/dom.js";
-import { percent, points } from "../app/format.js";
-import { conceptLink } from "./concept_link.js";
+import { percent } from "../app/format.js";
+import { changeMark } from "./change_mark.js";
+import { conceptLinks } from "./concept_link.js";
 import { tryButton } from "./try_button.js";
 
 /** Removals with their share and their effect, each with a button to try it. */
@@ -21,16 +22,13 @@ function figure(name, content) {
 }
 
 function changeFigure(name, change) {
-  const text = points(change ?? Number.NaN);
-  const kind = Math.abs(change ?? 0) < 5e-4 ? "" : change > 0 ? "better" : "worse";
-  return figure(name, kind ? h("span", { class: `change ${kind}` }, text) : text);
+  return figure(name, changeMark(change ?? Number.NaN));
 }
 
 /** Concepts as links; more than a few are folded. */
 export function conceptChips(app, names, most = 6) {
-  const links = (some) => some.flatMap((name, place) => [place ? ", " : "", conceptLink(app, name)]);
-  if (names.length <= most) return h("span", {}, links(names));
+  if (names.length <= most) return h("span", {}, conceptLinks(app, names));
   return h("details", { class: "more-concepts" },
     h("summary", {}, `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`),
-    h("span", {}, links(names)));
+    h("span", {}, conceptLinks(app, names)));
 }
