@@ -58,11 +58,6 @@ export function moment(iso) {
   return date.toLocaleString("en-US", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
 }
 
-/** A text with a capital at the start. */
-export function sentenceStart(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 /** An edit in words: "Remove sea and river in node 3". */
 export function editText(edit) {
   const where = edit.nodes ? ` in ${edit.nodes.length === 1 ? "node" : "nodes"} ${edit.nodes.join(", ")}` : "";
