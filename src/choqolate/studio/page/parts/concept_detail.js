@@ -57,7 +57,7 @@ function effectOf(concept, mark, view, ranking) {
   if (mark.removed) return h("p", { class: "note" }, "It is already removed.");
   const effect = ranking.one(concept, view.mode);
   const { impact, progress } = ranking.each(view.mode);
-  if (!effect) return h("p", { class: "note" }, "Computing…");
+  if (!effect) return h("p", { class: "note effect-pending" }, "Computing…");
   if (effect.refusal) return h("p", { class: "note" }, effect.refusal);
   const rank = (changes) => (progress === 1 && changes ? rankOf(changes, concept) : "");
   return h("dl", { class: "effect-list" },
