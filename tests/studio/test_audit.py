@@ -381,14 +381,14 @@ def test_numbers_of_a_sample_say_so_until_all_rows_are_loaded(browser, model, ta
     with running(app) as server, auditor(browser, f"http://127.0.0.1:{server.port}/") as me:
         me.open("#view=images")
         summary = me.page.locator(".strip-rows")
-        assert "estimated from the" in summary.inner_text()
+        assert "60 of 180 audit rows" in summary.inner_text()
         me.click("Load more rows")
         me.page.locator(".grid-count", has_text="540 images").wait_for()
         me.settled()
-        assert summary.inner_text() == "Judged on the 180 validation rows"
+        assert summary.inner_text().startswith("On 180 audit rows")
         assert (me.number("Accuracy"), me.number("Worst group")) == audited(model, table)
         me.press("1")
-        assert me.page.get_by_text("Loaded: 900 of 900 rows.").is_visible()
+        assert me.page.get_by_text("900 of 900 rows are loaded.").is_visible()
 
 
 def test_a_link_holds_the_edits(browser, address, model, table):

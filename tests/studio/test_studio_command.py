@@ -65,6 +65,7 @@ def test_without_packages_of_the_server_the_way_out_is_told(run, monkeypatch):
     ("arguments", "message"),
     [
         (("model", "--scores", "scores.parquet", "--export", "audit.pdf"), "ends in .html"),
+        (("model", "--scores", "scores.parquet", "--export", "a.html", "--host", "0.0.0.0"), "A file has no server"),
         (("nothing", "--scores", "scores.parquet", "--export", "x.html"), "found none"),
         (("model", "--scores", "nothing.parquet", "--export", "x.html"), "nothing.parquet"),
         (("model", "--scores", "scores.parquet", "--export", "x.html", "--images", "model"), "expected the images"),

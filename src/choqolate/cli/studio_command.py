@@ -90,7 +90,7 @@ def studio(
 
     if export is None:
         check_packages()
-    elif port is not None or allow_host or root_path or save_to is not None or backbone is not None:
+    elif host != HERE or port is not None or allow_host or root_path or save_to is not None or backbone is not None:
         raise ChoqolateError("Expected --export or server options, but got both. A file has no server.")
     typer.echo(f"Reading {_printable(model)} and {_printable(scores)} ...")
     from choqolate.data.scores import ConceptScores

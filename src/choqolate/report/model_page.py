@@ -96,7 +96,7 @@ def write_report(
 def check_page(path: Path) -> None:
     """Find out before the work that a page cannot be written, or would be taken for something else."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ChoqolateError(f"expected a file that ends in .html, got {path}: the report is a page")
+        raise ChoqolateError(f"Expected the name of a page that ends in .html, but got {path}. Choose such a name.")
     check_output(path)
 
 

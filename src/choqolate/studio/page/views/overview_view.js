@@ -50,15 +50,15 @@ function numbersPanel(app) {
     table.update(app.numberRows);
     balance.update();
     replace(content, shown === "covered" && checkedNote(app), table.element, balance.element,
-      h("p", { class: "note" }, `Loaded: ${loadedText(app)}`));
+      h("p", { class: "note" }, loadedText(app)));
   };
   return { element, update };
 }
 
-/** Which rows are loaded; those that came later were chosen by nobody. */
+/** Which rows are loaded: a sentence. */
 function loadedText(app) {
   const { loaded, total, chosen } = app.document.rows;
-  return app.rows.n > loaded ? `${count(app.rows.n)} of ${counted(total, "row")}.` : chosen;
+  return app.rows.n > loaded ? `${count(app.rows.n)} of ${counted(total, "row")} are loaded.` : chosen;
 }
 
 function shownRows(app) {
