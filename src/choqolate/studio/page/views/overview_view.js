@@ -1,5 +1,5 @@
 import { button, h, replace } from "../app/dom.js";
-import { counted, sentenceStart } from "../app/format.js";
+import { count, counted, sentenceStart } from "../app/format.js";
 import { classBalance } from "../parts/class_balance.js";
 import { classFlow } from "../parts/class_flow.js";
 import { checkedNote, coveredCard } from "../parts/final_check.js";
