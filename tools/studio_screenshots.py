@@ -63,6 +63,7 @@ def audit(page: Page, output: Path) -> None:
     go(page, view="overview")
     page.wait_for_timeout(600)
     page.locator(".node-card").nth(9).scroll_into_view_if_needed()
+    page.mouse.move(0, 0)
     page.screenshot(path=output / "studio-nodes.png")
     go(page, view="history")
     for box in page.get_by_role("checkbox", name="is reviewed").all():

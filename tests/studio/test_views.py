@@ -12,8 +12,8 @@ import pytest
 from choqolate.studio import create_app, export_studio
 from tests.browser import open_browser
 from tests.reports import bird_table, small_model
+from tests.studio.auditor import as_shown, audited, auditor
 from tests.studio.running import running
-from tests.studio.test_audit import as_shown, audited, auditor
 
 
 @pytest.fixture(scope="module")

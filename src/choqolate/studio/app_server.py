@@ -26,7 +26,7 @@ from choqolate.studio.access import MARK, SELF, Access, AccessRules
 from choqolate.studio.body_limit import BodyLimit
 from choqolate.studio.bundle import NAMES, build_bundle
 from choqolate.studio.dropped_image import DroppedImages
-from choqolate.studio.edited_model import AnotherModelError, Workshop
+from choqolate.studio.edited_model import AnotherModelError, Workshop, edited_folder
 from choqolate.studio.messages import (
     MOST_ROWS,
     EditsDocument,
@@ -101,7 +101,7 @@ def create_app(
     """
     rules = AccessRules.of(allow_hosts, token, root_path, frame_ancestors)
     files = read_page(page)
-    target = Path(f"{names[0]}-edited" if save_to is None else save_to)
+    target = edited_folder(names[0]) if save_to is None else Path(save_to)
     why_not_score = _why_not(check_can_score, model, backbone)
     offers = {
         "save": not _why_not(check_parent, target),

@@ -133,6 +133,18 @@ def remainder_warnings(model: ChoqolateClassifier) -> list[str]:
     ]
 
 
+def edited_folder(name: str) -> Path:
+    """Where an edited model is saved by default: beside the model, whose name may be that of the working directory.
+
+    >>> edited_folder("models/birds/").as_posix()
+    'models/birds-edited'
+    >>> edited_folder(".") == Path.cwd().with_name(f"{Path.cwd().name}-edited")
+    True
+    """
+    model = Path(name) if Path(name).name not in ("", "..") else Path(name).resolve()
+    return model.with_name(f"{model.name}-edited")
+
+
 def save_edited(model: ChoqolateClassifier, target: Path) -> Path:
     """Save an edited model to a new folder: the target, or the next free name after it. Nothing is overwritten.
 
