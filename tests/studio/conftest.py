@@ -7,6 +7,8 @@ import pytest
 
 import choqolate as cq
 from choqolate.estimators.table_training import fit_scores
+from tests.browser import open_browser
+from tests.reports import bird_table, small_model
 from tests.shared import made_once
 from tests.studio.running import write_page
 from tests.tiny import write_clip
@@ -36,3 +38,19 @@ def studio_place(tmp_path_factory) -> Place:
     """Drawn birds, their scores by a tiny CLIP, a model trained on them, and a small page."""
     folder = made_once(tmp_path_factory, "studio-place", _make)
     return Place(folder, folder / "page", cq.ConceptScores.load(folder / "scores.parquet"), cq.load(folder / "model"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return bird_table(tmp_path_factory.mktemp("images"), 900)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return small_model(table)

@@ -11,28 +11,11 @@ import pytest
 import choqolate as cq
 from choqolate.errors import ChoqolateWarning
 from choqolate.studio import create_app, export_studio
-from tests.browser import open_browser
-from tests.reports import bird_table, nasty_table, small_model
+from tests.reports import nasty_table, small_model
 from tests.studio.auditor import Auditor, as_shown, audited, auditor
 from tests.studio.running import running
 
 VIEWS = ("overview", "concept", "images", "suspects", "history", "export")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return bird_table(tmp_path_factory.mktemp("images"), 900)
-
-
-@pytest.fixture(scope="module")
-def model(table):
-    return small_model(table)
 
 
 @pytest.fixture(scope="module")

@@ -10,26 +10,8 @@ import numpy as np
 import pytest
 
 from choqolate.studio import create_app, export_studio
-from tests.browser import open_browser
-from tests.reports import bird_table, small_model
 from tests.studio.auditor import as_shown, audited, auditor
 from tests.studio.running import running
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return bird_table(tmp_path_factory.mktemp("images"), 900)
-
-
-@pytest.fixture(scope="module")
-def model(table):
-    return small_model(table)
 
 
 @pytest.fixture(scope="module")
