@@ -52,7 +52,6 @@ EVERYTHING = """
     explanation,
     contrast: engine.contrast(network, explanation, 0, 1),
     byNodes: engine.contrast(network, explanation, undefined, undefined, "nodes"),
-    ofClass: engine.forClass(network, explanation, 2),
     ofNode: engine.forNode(network, explanation, 1),
     terms: Array.from({ length: network.nNodes }, (_, n) => engine.heaviestTerms(network, state, n, 5)),
     impact: finish(engine.impactOfEach(network, state, all, { mode })),
@@ -223,7 +222,6 @@ def check_explanation(got, edited, z, baseline):
     if ((moved > 1e-9) | (moved == 0)).all():  # else rounding decides whether a node has moved
         for name, attribution in {
             "contrast": expected.contrast(CLASSES[0], CLASSES[1]),
-            "ofClass": expected.for_class(CLASSES[2]),
             "ofNode": expected.for_node(1),
         }.items():
             close(got[name]["values"], attribution.values[0], atol=1e-6 * size)

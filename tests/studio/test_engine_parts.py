@@ -480,11 +480,11 @@ def test_a_recalibration_is_an_edit_that_python_takes(page):
           const { rows, network } = load(text);
           const state = network.state(edits);
           const edit = engine.recalibration(network, state, Int32Array.from(rows.label.keys()));
-          return plain({ edit, predicted: network.state([...edits, edit]).predicted, text: engine.describe(edit) });
+          return plain({ edit, predicted: network.state([...edits, edit]).predicted });
         }""",
         [bundle_text(model, table), [Recalibrate((0.3, 0.0, -0.3)).as_dict(), Remove(("sea",)).as_dict()]],
     )
-    assert got["text"] == "recalibrated on 300 rows"
+    assert got["edit"]["rows"] == 300
     edited = model.network_.edited(Remove(("sea",)), Recalibrate(tuple(got["edit"]["shift"]), rows=300))
     scores = edited.class_scores(edited.as_inputs(table.scores))
     np.testing.assert_array_equal(got["predicted"], scores.argmax(1))

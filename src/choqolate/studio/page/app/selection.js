@@ -5,7 +5,8 @@ export const FILTERS = [
   "role", "split", "truth", "predicted", "right", "group", "flipped", "above", "below", "path", "picked",
 ];
 
-const ROLES = { train: 0, audit: 1, covered: 2 };
+/** What rows are for, as the bundle numbers it. */
+export const ROLES = { train: 0, audit: 1, covered: 2 };
 
 /** Whether a route chooses some of the rows. */
 export function hasSelection(route) {

@@ -2,14 +2,13 @@ import { readRoute, routeAddress, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { listed } from "./format.js";
 import { restores, withFactors, withRemoval, withoutConcepts } from "./draft.js";
-import { hasSelection, selectedRows } from "./selection.js";
+import { ROLES, hasSelection, selectedRows } from "./selection.js";
 import { parseBundle } from "../engine/bundle.js";
 import { allInForce } from "../engine/edit_checks.js";
 import { affected, plainEdit } from "../engine/edits.js";
 import { EditError } from "../engine/network.js";
 import { recalibration } from "../engine/recalibration.js";
 
-const ROLE = { train: 0, audit: 1, covered: 2 };
 const LONGEST_LINK = 6000;
 const ROWS_AT_ONCE = 1000;
 
@@ -35,20 +34,19 @@ export class Studio {
   refreshRows() {
     const all = Int32Array.from({ length: this.rows.n }, (_, row) => row);
     const ofRole = (role) => all.filter((row) => this.rows.role[row] === role);
-    this.trainRows = ofRole(ROLE.train);
-    this.auditRows = ofRole(ROLE.audit);
-    this.coveredRows = ofRole(ROLE.covered);
+    this.trainRows = ofRole(ROLES.train);
+    this.auditRows = ofRole(ROLES.audit);
+    this.coveredRows = ofRole(ROLES.covered);
     this.allRows = all;
+    this.uncoveredRows = all.filter((row) => this.rows.role[row] !== ROLES.covered);
     this.calibrationRows = this.rowsToCalibrateOn();
-    this.cache = {};
   }
 
   /** As Python: training rows, without a split all; covered ones stay out of it here. */
   rowsToCalibrateOn() {
     const train = this.document.rows.splits.indexOf("train");
-    const uncovered = this.allRows.filter((row) => this.rows.role[row] !== ROLE.covered);
-    const training = uncovered.filter((row) => train >= 0 && this.rows.split[row] === train);
-    return training.length ? training : uncovered;
+    const training = this.uncoveredRows.filter((row) => train >= 0 && this.rows.split[row] === train);
+    return training.length ? training : this.uncoveredRows;
   }
 
   /** How many rows of the table the server can still send. */
@@ -87,9 +85,7 @@ export class Studio {
 
   /** Rows that may be seen: without the covered ones until the final check. */
   get visibleRows() {
-    const key = this.finalChecked ? "all" : "uncovered";
-    this.cache[key] ??= this.finalChecked ? this.allRows : this.allRows.filter((row) => this.rows.role[row] !== ROLE.covered);
-    return this.cache[key];
+    return this.finalChecked ? this.allRows : this.uncoveredRows;
   }
 
   /** Rows of the numbers: those of the audit or, if the route says so, training or covered rows. */
@@ -343,7 +339,6 @@ export class Studio {
 
   finalCheck() {
     this.history.checkFinally();
-    this.cache = {};
     this.changed();
     this.say("The covered rows are now visible. The final check is in the history.");
   }
@@ -381,7 +376,6 @@ export class Studio {
     }
     this.earlierDrafts = [];
     this.undoneDrafts = [];
-    this.cache = {};
     this.changed();
     return true;
   }

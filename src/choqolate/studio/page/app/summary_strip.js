@@ -1,5 +1,6 @@
 import { h, replace } from "./dom.js";
 import { count, counted, percent } from "./format.js";
+import { ROLES } from "./selection.js";
 import { measureAll } from "../engine/metrics.js";
 import { changeMark } from "../parts/change_mark.js";
 
@@ -34,7 +35,7 @@ function content(app) {
 
 /** "600 audit rows", or "800 of 846 audit rows" if only some of them are loaded. */
 function loadedText(app) {
-  const audit = app.document.rows.strata.filter(({ role }) => role === 1);
+  const audit = app.document.rows.strata.filter(({ role }) => role === ROLES.audit);
   const total = audit.reduce((sum, stratum) => sum + stratum.total, 0);
   const loaded = app.auditRows.length;
   return `${loaded < total ? `${count(loaded)} of ` : ""}${counted(Math.max(loaded, total), "audit row")}`;

@@ -42,13 +42,7 @@ export function contrast(network, explanation, first, second, by = "concepts") {
   return attribution(network, explanation, nodes, x.start - y.start, x.end - y.end, by);
 }
 
-/** What made the score of a class. */
-export function forClass(network, explanation, r, by = "concepts") {
-  const { nodes, start, end } = ofClass(network, explanation, r);
-  return attribution(network, explanation, nodes, start, end, by);
-}
-
-/** What made the value of a node. */
+/** Contributions of the concepts to the value of a node. */
 export function forNode(network, explanation, n) {
   const values = explanation.conceptToNode.slice(n * network.I, (n + 1) * network.I);
   return byConcept(network, explanation, values, explanation.nodeBaseline[n], explanation.nodeValues[n]);

@@ -1,6 +1,6 @@
 // Edits as plain objects: what is in force, what they are called, and the file that carries them.
 
-import { EditError, listed, quoted } from "./edit_error.js";
+import { EditError } from "./edit_error.js";
 
 const FORMAT = "choqolate-edits";
 const FORMAT_VERSION = 1;
@@ -54,32 +54,6 @@ function without(edit, concepts) {
     return left.length ? { ...edit, factors: Object.fromEntries(left) } : null;
   }
   return edit;
-}
-
-/** An edit in words, as Python prints it. */
-export function describe(edit) {
-  if (edit.edit === "remove") return `removed ${listed(edit.concepts)} (${edit.mode})${inNodes(edit.nodes)}`;
-  if (edit.edit === "reweight") {
-    const factors = Object.entries(edit.factors).map(([name, factor]) => `${quoted(name)} by ${general(factor)}`);
-    return `reweighted ${factors.join(", ")}${inNodes(edit.nodes)}`;
-  }
-  if (edit.edit === "recalibrate") {
-    const rows = edit.rows ?? null;
-    return rows === null ? "recalibrated" : `recalibrated on ${rows.toLocaleString("en-US")} rows`;
-  }
-  return (edit.concepts ?? null) === null ? "restored everything" : `restored ${listed(edit.concepts)}`;
-}
-
-function inNodes(nodes) {
-  return (nodes ?? null) === null ? "" : ` in node${nodes.length === 1 ? "" : "s"} ${nodes.join(", ")}`;
-}
-
-/** A number to six digits, as C's %g writes it. */
-function general(value) {
-  if (value === 0) return "0";
-  const [digits, exponent] = value.toExponential(5).split("e").map(Number);
-  if (exponent >= -4 && exponent < 6) return String(Number(value.toPrecision(6)));
-  return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
 /** What tells whether two lists of edits give the same state: all but their notes. */
