@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -58,6 +59,13 @@ class Auditor:
         """A number of the summary, in percent."""
         figure = self.page.locator(".strip-figure", has_text=label)
         return float(figure.locator(".strip-step", has_text=step).inner_text().split("%")[0])
+
+    @property
+    def predicted(self):
+        """The class and the probability in percent that the open image is predicted with."""
+        facts = self.page.locator(".one-image").inner_text()
+        name, share = re.search(r"Predicted\s+(?:[✓✗]\s+\w+:\s+)?(.+?) ([\d.]+)%", facts).groups()
+        return name, float(share)
 
     @property
     def history(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -15,6 +16,11 @@ from tests.reports import nasty_table, small_model
 from tests.studio.auditor import Auditor, as_shown, audited, auditor
 from tests.studio.running import running
 
+IN_THE_HAND = """(text) => {
+  const held = new DataTransfer();
+  held.items.add(new File([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))], "bird", { type: "image/jpeg" }));
+  return held;
+}"""
 VIEWS = ("overview", "concept", "images", "suspects", "history", "export")
 
 
@@ -372,11 +378,12 @@ def test_an_image_can_be_dropped_where_the_server_has_the_encoder(browser, studi
     image = studio_place.folder / "birds" / str(table.paths[0])
     with running(create_app(model, table)) as server, auditor(browser, f"http://127.0.0.1:{server.port}/") as me:
         me.open("#view=images")
-        me.page.set_input_files("input[type=file]", image)
+        content = base64.b64encode(image.read_bytes()).decode()
+        me.page.dispatch_event(".drop", "drop", {"dataTransfer": me.page.evaluate_handle(IN_THE_HAND, content)})
         me.page.wait_for_function("() => location.hash.includes('image=dropped')")
         me.settled()
-        predicted = model.predict(table.take([0]))[0]
-        assert str(predicted) in me.page.get_by_role("main").inner_text()
+        shares = model.predict_proba(table.take([0]))[0]
+        assert me.predicted == (str(model.classes_[shares.argmax()]), as_shown(shares.max()))
         me.page.set_input_files("input[type=file]", studio_place.folder / "scores.parquet")
         me.page.locator(".toast.warn").wait_for()
         me.said.clear()  # the browser notes the refusal in its console

@@ -116,7 +116,7 @@ class Access:
         return None
 
     def _host(self, scope: Scope) -> str | None:
-        """The host that was asked for, in small letters, with its port; ``None`` if it is not one of ours."""
+        """The host that was asked for, in lowercase, with its port; ``None`` if it is not allowed."""
         given = _header(scope, b"host")
         match = _HOST.fullmatch(given or "")
         if given is None or match is None:

@@ -103,7 +103,7 @@ def make_server(app: Any) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            log_config=None,  # errors of ours are logged where they happen
+            log_config=None,  # our own errors are logged where they happen
             log_level="critical",
             access_log=False,
             proxy_headers=False,
