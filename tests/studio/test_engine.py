@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import choqolate as cq
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
-from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight, Simplify, affected_concepts
+from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight, Simplify, affected_concepts, edit_from_dict
 from tests.browser import open_browser
 from tests.studio.engine_page import numbers, open_engine
 from tests.studio.random_models import CLASSES, CONCEPTS, FORMS, bundle_text, random_classifier, random_table
@@ -45,7 +45,7 @@ EVERYTHING = """
   return plain({
     possible,
     state: said,
-    described: state.inForce.map(engine.describe),
+    inForce: state.inForce,
     names: network.nodeNames(state),
     one: network.valuesOf(state, z),
     probabilities: network.probabilities(state, row),
@@ -177,7 +177,8 @@ def check_state(got, edited, table, locked):
     assert set(affected_concepts(later)) == set(state["affected"]) | (set(locked) & set(CONCEPTS))
     if clearly_ranked(edited):
         assert got["names"] == list(edited.node_names_)
-    assert got["described"] == list(map(str, network.edits_in_force))[-len(got["described"]) :] or not got["described"]
+    described = [str(edit_from_dict(edit)) for edit in got["inForce"]]
+    assert described == list(map(str, network.edits_in_force))[-len(described) :] or not described
     small = {one["node"]: one["share"] for one in state["smallRemainders"]}
     assert set(small) <= set(network.small_remainders)  # Python may count what rounding alone took
     close(got["probabilities"], edited.predict_proba(table.scores)[table_row(got, scores)], atol=1e-6)
