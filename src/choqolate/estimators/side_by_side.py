@@ -22,6 +22,7 @@ from choqolate.estimators.concept_estimator import fit_scaling
 from choqolate.estimators.training_reference import TrainingReference
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
+from choqolate.network.batches import RowsInMemory
 from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
@@ -196,19 +197,23 @@ def train_network(
     ).to(device)
     temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
     label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
-    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as on_epoch:
+    batches = RowsInMemory(
+        inputs.to(device, dtype),
+        torch.from_numpy(data.targets).to(device),
+        torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
+        classifier.batch_size,
+        presort=architecture.interactions == "factored",
+    )
+    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as report:
         histories = train(
             network,
-            inputs.to(device, dtype),
-            torch.from_numpy(data.targets).to(device),
-            torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
+            batches,
             Objective(temperatures, classifier.l1, classifier.l1_on),
             epochs=classifier.epochs,
-            batch_size=classifier.batch_size,
             learning_rate=classifier.learning_rate,
             schedule=classifier.rate_schedule,
             track=classifier.track,
-            on_epoch=on_epoch,
+            report=report,
         )
     return network, histories
 
