@@ -6,7 +6,7 @@ import copy
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -163,7 +163,7 @@ class ScoreFile:
             rows = self.codes.take(where).as_rows(paths)
             yield self.header.with_rows(scores, rows)
 
-    def arrays(self, row_groups: Iterable[int] | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+    def arrays(self, row_groups: Iterable[int] | None = None) -> Generator[tuple[slice, np.ndarray], None, None]:
         """The same as bare scores ``(n, M)``, each with the slice of ``codes`` that its rows are: faster."""
         for where, scores, _ in self._parts(row_groups, paths=False):
             yield where, scores
@@ -211,6 +211,19 @@ class ScoreFile:
             other.__dict__.pop(name, None)
         other.__dict__.update(changes)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens the file itself."""
+        return self.__dict__ | {"_reader": self._reader.row_groups, "path": self.path.resolve()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reader = ParquetReader(self.path)
+        if self._reader.row_groups != state["_reader"]:
+            raise ChoqolateError(
+                f"Expected the same table in every process, but {self.path} has other rows here. Use a path that all "
+                "machines share, and do not change the file meanwhile."
+            )
 
     def _bounds(self) -> Iterator[tuple[int, int]]:
         """First row of each row group of the file, and the row behind its last."""

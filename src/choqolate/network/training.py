@@ -114,7 +114,7 @@ def train(
     schedule: str = "constant",
     track: bool = False,
     report: Callable[[float, float | None], None] | None = None,
-    add_up: Callable[[Sequence[Tensor]], None] | None = None,
+    add_up: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None = None,
 ) -> list[History]:
     """Train all runs of the network with Adam; return one history each.
 
@@ -127,7 +127,7 @@ def train(
         track: record the node attributions after every epoch.
         report: called after every step with the number of epochs that are done, a fraction of one included, and the
             mean loss of the last one if it has just ended.
-        add_up: replaces tensors by their sums over all processes that train this network, each on its own rows.
+        add_up: gives the sums of tensors over all processes that train this network, each on its own rows.
 
     Raises:
         ChoqolateError: if the loss of a run stops being a finite number.
@@ -143,14 +143,14 @@ def train(
             step += 1
             losses, right, gradients = _measure(network, objective, batch, parameters)
             if add_up is not None:
-                add_up(gradients)
+                gradients = add_up(gradients)
             optimizer.step(gradients)
             loss_sum.add_(losses, alpha=len(batch.targets))
             hits += right
             if report is not None:
                 report(step / batches.n_steps, None)
         if add_up is not None:
-            add_up([loss_sum, hits])
+            loss_sum, hits = add_up([loss_sum, hits])
         _record(histories, loss_sum / batches.n_rows, hits / batches.n_rows, network.seeds, epoch)
         if track:
             for history, attributions in zip(histories, network.node_attributions().cpu().numpy(), strict=True):
