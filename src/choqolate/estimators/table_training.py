@@ -178,6 +178,11 @@ def check_training(table: ConceptScores | ScoreFile, *, leave_out: Iterable[str]
             prepare_scores(table, leave_out=leave_out, **parameters)
 
 
+def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
+    """Load the sample of training rows that :func:`fit_scores` uses where it needs rows in memory."""
+    return sample_rows(_training_part(table, leave_out))
+
+
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     """The rows of a table for training if it has some, else all. Labels are not needed."""
     if table.split is None and was_split_for(model, table):

@@ -28,7 +28,7 @@ def sample_rows(rows: ScoreFile) -> ConceptScores:
 
     It has at most 20,000 rows and 512 MB, and is the same on every machine.
     """
-    return rows.sample(min(SAMPLE_ROWS, most_rows(len(rows.concepts), rows.dtype.itemsize)))
+    return rows.sample(most_rows(len(rows.concepts), rows.dtype.itemsize))
 
 
 def most_rows(n_concepts: int, itemsize: int = 4) -> int:
