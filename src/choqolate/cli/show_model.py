@@ -18,10 +18,10 @@ from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
+from choqolate.data.sampling import SAMPLE_ROWS
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.calibration import calibration_text
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.training_file import most_rows
 from choqolate.explain import ModelExplanation, explain_model, leading
 from choqolate.metrics import PairedChange, Proportion
 from choqolate.network.removal_report import Removal, factor_text
@@ -54,10 +54,9 @@ def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
 
 def show_streaming(console: Console, table: ScoreFile) -> None:
     """That a table stays in its file, and what is done on a sample of it."""
-    sample = min(len(table), most_rows(len(table.concepts), table.dtype.itemsize))
     text = f"streaming {len(table):,} rows from {printable_name(table.path)} ({table.n_bytes / 1e9:.1f} GB of scores)"
-    if sample < len(table):
-        text += f"; settings, start and calibration use a sample of at most {sample:,} training rows"
+    if len(table) > SAMPLE_ROWS:
+        text += f"; settings, start and calibration use a sample of at most {SAMPLE_ROWS:,} training rows"
     console.print(Text(text, style="dim"), soft_wrap=True)
 
 

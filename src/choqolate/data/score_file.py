@@ -6,6 +6,7 @@ import copy
 import hashlib
 import itertools
 import json
+import warnings
 from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -13,16 +14,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from choqolate._util.checks import check_finite, check_number, find_concepts
+from choqolate._util.checks import check_finite, find_concepts
+from choqolate._util.memory import available_memory
 from choqolate.data.column_roles import plain_cell
 from choqolate.data.parquet_reader import ParquetReader, reading
 from choqolate.data.provenance import Provenance
 from choqolate.data.row_codes import RowCodes
 from choqolate.data.rows import NoLabels
+from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
 from choqolate.data.scores import ConceptScores, update_with_scores
 from choqolate.data.source_errors import check_source, naming
 from choqolate.data.splits import SPLITS, TEST_SHARE, check_part
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 
 class ScoreFile:
@@ -177,15 +180,13 @@ class ScoreFile:
             paths += names or ()
         return self.header.with_rows(scores, self.codes.as_rows(paths or None))
 
-    def sample(self, n_rows: int) -> ConceptScores:
-        """Load at most so many rows, chosen by a hash of their number in the file: the same on every machine."""
-        check_number("n_rows", n_rows, minimum=1, whole=True)
-        if len(self) <= n_rows:
-            return self.load()
-        numbers = np.arange(sum(self._reader.row_groups)) if self._mask is None else np.flatnonzero(self._mask)
-        mask = np.zeros(len(self), dtype=bool)
-        mask[np.argpartition(_mixed(numbers), n_rows)[:n_rows]] = True
-        return self.take(mask).load()
+    def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> ConceptScores:
+        """Load at most so many rows, with at most so many bytes of scores.
+
+        They are chosen by a hash of their number in the file: the same on every machine.
+        """
+        numbers = np.arange(len(self)) if self._mask is None else np.flatnonzero(self._mask)
+        return self.take(sample_mask(numbers, n_rows, len(self.concepts) * self.dtype.itemsize, n_bytes)).load()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -253,10 +254,24 @@ class ScoreFile:
                 start, row = start + len(taken), row + len(scores)
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """A hash of whole numbers ``(n,)``: the finalizer of SplitMix64."""
-    z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = z ^ (z >> np.uint64(31))
-    return mixed
+def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScores | ScoreFile:
+    """Load a table, or open it to be read block by block if it is large.
+
+    Args:
+        path: of a ``.parquet`` or ``.csv`` file; only the former can be read block by block.
+        stream: read it block by block in any case, or in no case; by default if the scores would take more than a
+            third of the memory that is available.
+
+    Raises:
+        ChoqolateError: as :meth:`ConceptScores.load`; also if a CSV file is to be read block by block.
+    """
+    memory = available_memory()
+    if stream is None and Path(path).suffix.lower() == ".csv":
+        if memory is not None and Path(path).is_file() and Path(path).stat().st_size > memory:
+            message = f"{path} may not fit into memory: a CSV file is read whole. Save it as .parquet where it does."
+            warnings.warn(message, ChoqolateWarning, stacklevel=2)
+        return ConceptScores.load(path)
+    if stream is False:
+        return ConceptScores.load(path)
+    file = ScoreFile(path)
+    return file if stream or (memory is not None and file.n_bytes > memory / 3) else file.load()

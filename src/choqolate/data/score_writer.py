@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from choqolate._util.checks import as_names
+from choqolate._util.checks import as_names, check_finite
 from choqolate._util.files import check_output, replacing
 from choqolate._util.text import printable
 from choqolate.data.column_roles import ROW_COLUMNS, text_array
@@ -78,6 +78,7 @@ class ScoreWriter:
         self._temporary: Path | None = None
         self._file: pq.ParquetWriter | None = None
         self._dtype: np.dtype[Any] | None = None
+        self._n_rows = 0
 
     def __enter__(self) -> Self:
         self._temporary = self._open.enter_context(replacing(self.path))
@@ -90,7 +91,7 @@ class ScoreWriter:
             try:
                 if error is None:
                     if self._dtype is None:
-                        self.add_scores(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
+                        self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
                     self._write(sum(map(len, self._waiting)))
             finally:
                 if self._file is not None:
@@ -102,10 +103,14 @@ class ScoreWriter:
         """Add rows behind those that were added before."""
         if block.concepts != self.concepts:
             raise ChoqolateError("expected blocks with the concepts of the file, got others: select() them in order")
-        self.add_scores(block.scores, block.rows)
+        self._add(block.scores, block.rows)
 
     def add_scores(self, scores: np.ndarray, rows: Rows) -> None:
         """Add rows by their scores ``(n, M)``, float32 or float64, and what is known of each."""
+        check_finite(scores, self.concepts, self._n_rows)
+        self._add(scores, rows)
+
+    def _add(self, scores: np.ndarray, rows: Rows) -> None:
         if self._dtype is None:
             self._dtype = scores.dtype
         if scores.dtype != self._dtype or scores.shape != (len(rows), len(self.concepts)):
@@ -113,6 +118,7 @@ class ScoreWriter:
                 f"expected {self._dtype} scores of shape ({len(rows)}, {len(self.concepts)}), got {scores.dtype} of "
                 f"shape {scores.shape}"
             )
+        self._n_rows += len(scores)
         step = block_rows(len(self.concepts), self._dtype)
         for start in range(0, max(1, len(scores)), step):
             part = slice(start, start + step)
@@ -121,7 +127,7 @@ class ScoreWriter:
                 self._write(step)
 
     def _as_table(self, scores: np.ndarray, rows: Rows) -> pa.Table:
-        flat = pa.array(np.ascontiguousarray(scores).reshape(-1))
+        flat = pa.array(scores.flatten())  # a copy: the rows may wait while the caller reuses the memory
         lists = pa.list_(pa.field("element", flat.type, nullable=False), len(self.concepts))
         columns = [text_array(getattr(rows, attribute), len(rows)) for attribute in ROW_COLUMNS.values()]
         columns.append(pa.FixedSizeListArray.from_arrays(flat, type=lists))

@@ -17,6 +17,7 @@ from choqolate._util.text import printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import AS_BEFORE, Rows
+from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
 from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.errors import ChoqolateError
 
@@ -191,6 +192,12 @@ class ConceptScores:
         """The given rows, by index, slice or mask."""
         index = self.rows.index_of(rows)
         return self._changed(scores=self.scores[index], rows=self.rows.take(index))
+
+    def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> Self:
+        """At most so many rows, with at most so many bytes of scores, chosen by a hash of their number."""
+        row_bytes = len(self.concepts) * self.scores.itemsize
+        mask = sample_mask(np.arange(len(self)), n_rows, row_bytes, n_bytes)
+        return self if mask.all() else self.take(mask)
 
     def select(self, concepts: str | Iterable[str]) -> Self:
         """The given concepts, in the given order."""

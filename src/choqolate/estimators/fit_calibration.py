@@ -14,7 +14,6 @@ from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.calibration import Calibration, model_state, with_calibration
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_network
-from choqolate.estimators.training_file import sample_rows
 from choqolate.estimators.validation import stratified_folds
 
 VALIDATION = "val rows of the table"
@@ -34,7 +33,7 @@ def validation_rows(model: ChoqolateClassifier, table: ConceptScores | ScoreFile
     if not (labeled if isinstance(labeled, ScoreFile) else labeled.rows).has_part("val"):
         return None
     part = labeled.part("val")
-    rows = sample_rows(part) if isinstance(part, ScoreFile) else part
+    rows = part.sample() if isinstance(part, ScoreFile) else part
     known = class_index(model.classes_)
     rows = rows.take(np.array([label in known for label in rows.labels.tolist()], dtype=bool))
     return rows if len(rows) >= _ENOUGH_ROWS and len(set(rows.labels.tolist())) > 1 else None

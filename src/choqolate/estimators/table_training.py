@@ -17,7 +17,7 @@ import torch
 from choqolate._util.checks import check_number, find_concepts
 from choqolate._util.progress import item_bar
 from choqolate.data.provenance import Provenance, TrainingRecord
-from choqolate.data.score_file import ScoreFile
+from choqolate.data.score_file import ScoreFile, open_scores
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -26,7 +26,7 @@ from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.estimators.side_by_side import TrainingSet
 from choqolate.estimators.streamed_training import fit_file
-from choqolate.estimators.training_file import class_shares, sample_rows
+from choqolate.estimators.training_file import class_shares
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_stability import NodeStability, node_stability
 
@@ -51,7 +51,7 @@ def fit_scores(
 
     A :class:`~choqolate.data.score_file.ScoreFile` is trained on in place, whatever its size: memory does not grow with
     the number of rows. What needs rows in memory (the search, the start of the nodes, ``n_runs``, calibration) then
-    uses a fixed sample of at most 20,000 training rows and 512 MB.
+    uses a fixed sample of at most 20,000 training rows and 256 MB.
 
     Args:
         table: scores with labels, or the file of them. A file that would take more than a third of the available
@@ -88,7 +88,7 @@ def fit_scores(
     if isinstance(table, ScoreFile):
         model._check_parameters()  # before the passes over the file
         in_file = _training_part(table, left_out)
-        rows = sample_rows(in_file)
+        rows = in_file.sample()
         fit_file(model, in_file, rows, crew)
         with item_bar(1, "fingerprint of the table", enabled=model.verbose):
             model.provenance_ = _provenance(table, in_file, left_out)
@@ -180,7 +180,7 @@ def check_training(table: ConceptScores | ScoreFile, *, leave_out: Iterable[str]
 
 def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
     """Load the sample of training rows that :func:`fit_scores` uses where it needs rows in memory."""
-    return sample_rows(_training_part(table, leave_out))
+    return _training_part(table, leave_out).sample()
 
 
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
@@ -215,9 +215,7 @@ def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
 
 
 def _opened(table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None) -> ConceptScores | ScoreFile:
-    if not isinstance(table, str | PathLike):
-        return table
-    return ScoreFile(Path(table)) if stream else ConceptScores.load(Path(table))  # TODO open_scores
+    return open_scores(Path(table), stream=stream) if isinstance(table, str | PathLike) else table
 
 
 Table = TypeVar("Table", ConceptScores, ScoreFile)

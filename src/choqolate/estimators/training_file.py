@@ -13,31 +13,10 @@ from torch import Tensor
 from choqolate._util.checks import check_classes, check_ranges, warn_constant
 from choqolate._util.progress import item_bar
 from choqolate.data.score_file import ScoreFile
-from choqolate.data.scores import ConceptScores
 from choqolate.estimators.side_by_side import Statistics
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.lanes import Piece
 from choqolate.network.scaling import MinMax
-
-SAMPLE_ROWS = 20_000
-SAMPLE_BYTES = 1 << 29
-
-
-def sample_rows(rows: ScoreFile) -> ConceptScores:
-    """Load a bounded sample of training rows, for what needs rows in memory: the search, the start, calibration.
-
-    It has at most 20,000 rows and 512 MB, and is the same on every machine.
-    """
-    return rows.sample(most_rows(len(rows.concepts), rows.dtype.itemsize))
-
-
-def most_rows(n_concepts: int, itemsize: int = 4) -> int:
-    """How many rows a sample may have.
-
-    >>> most_rows(100), most_rows(50_000)
-    (20000, 2684)
-    """
-    return max(1, min(SAMPLE_ROWS, SAMPLE_BYTES // (n_concepts * itemsize)))
 
 
 def class_shares(rows: ScoreFile) -> tuple[np.ndarray, np.ndarray]:
