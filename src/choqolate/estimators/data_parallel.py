@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import struct
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, BrokenExecutor, Future, wait
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,13 +35,22 @@ if TYPE_CHECKING:
     Report = Callable[[float, float | None], None]
 
 ENGINES = ("local", "ray")
-_POLL_SECONDS = 0.2
+_POLL_SECONDS, _RAY_POLL_SECONDS = 0.2, 1.0
+_GRACE_SECONDS = 5  # for the other processes to fail too: one of them knows the reason
+_GET_INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
 _PATIENCE = timedelta(minutes=15)  # for a process that answers no more, while it runs on
 _PROGRESS = struct.Struct("dd")  # epochs done, last loss
-_DIED = (
-    "Expected all {} workers to train to the end, but one of them stopped: {} Run the command again, with fewer "
-    "workers if memory was short."
-)
+
+
+class WorkerLost(ChoqolateError):
+    """A process stopped before the training was over."""
+
+
+def _lost(n_workers: int) -> WorkerLost:
+    return WorkerLost(
+        f"Expected all {n_workers} workers to train to the end, but one of them was stopped, perhaps for lack of "
+        "memory. Run it again, with fewer workers if that was so."
+    )
 
 
 class Workers(NamedTuple):
@@ -112,10 +123,15 @@ def train_together(job: TrainingJob, workers: Workers, device: torch.device, rep
 
 
 @contextmanager
-def _group(store: Any, rank: int, workers: int, device: torch.device) -> Iterator[None]:
-    """Join the other processes for the time of a block."""
+def _group(store: Any, host: str, rank: int, workers: int, device: torch.device) -> Iterator[None]:
+    """Join the other processes for the time of a block; they reach this one at the address ``host``."""
     import torch.distributed as distributed
 
+    interface = _interface_of(host)
+    if interface is not None:
+        os.environ.setdefault(
+            "GLOO_SOCKET_IFNAME", interface
+        )  # by default that of the host's name, often the wrong one
     backend = "nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=workers, timeout=_PATIENCE)
     try:
@@ -124,24 +140,50 @@ def _group(store: Any, rank: int, workers: int, device: torch.device) -> Iterato
         distributed.destroy_process_group()
 
 
+def _interface_of(address: str) -> str | None:
+    """The name of the network interface that has an address; ``None`` where that cannot be found out."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import fcntl
+
+    for _, name in socket.if_nameindex():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query, suppress(OSError):
+            answer = fcntl.ioctl(query, _GET_INTERFACE_ADDRESS, struct.pack("256s", name.encode()[:15]))
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None
+
+
 def _add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Sum tensors over all processes, in one message."""
     import torch.distributed as distributed
 
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    distributed.all_reduce(flat)
+    try:
+        distributed.all_reduce(flat)
+    except RuntimeError as error:
+        raise _lost(distributed.get_world_size()) from error
     parts = flat.split([tensor.numel() for tensor in tensors])
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 
 def _take_part(
-    job: TrainingJob, workers: Workers, rank: int, store: Any, device: torch.device, report: Report | None
+    job: TrainingJob, workers: Workers, rank: int, store: Any, host: str, device: torch.device, report: Report
 ) -> Outcome | None:
-    """Train the lanes of one process; the first one has the result, which is that of all."""
-    with _group(store, rank, workers.n, device):
-        report = report if rank == 0 else None
-        outcome = job.run(device, lanes=workers.lanes_of(rank), n_lanes=workers.n_lanes, add_up=_add_up, report=report)
-    return outcome if rank == 0 else None
+    """Train the lanes of one process; the first one reports, and has the result, which is that of all."""
+    with _group(store, host, rank, workers.n, device):
+        own = workers.lanes_of(rank)
+        outcome = job.run(device, lanes=own, n_lanes=workers.n_lanes, add_up=_add_up, report=None if rank else report)
+    return None if rank else outcome
+
+
+def _reason(errors: Sequence[BaseException], workers: Workers) -> BaseException:
+    """What went wrong in the first place: processes that lose another one fail as well."""
+    known = [error for error in errors if isinstance(error, ChoqolateError) and not isinstance(error, WorkerLost)]
+    if known:
+        return known[0]
+    gone = any(isinstance(error, WorkerLost | BrokenExecutor) for error in errors)
+    return _lost(workers.n) if gone else errors[0]
 
 
 # ---------------------------------------------------------------------- on this machine
@@ -162,25 +204,17 @@ def _train_locally(job: TrainingJob, workers: Workers, device: torch.device, rep
 
 
 def _outcome(running: Sequence[Future[Any]], workers: Workers, look: Callable[[], None]) -> Outcome:
-    """Wait for the first process, and for an error of any."""
+    """Wait for all processes; the result of the first, or the error of any."""
     waiting: set[Future[Any]] = set(running)
     while waiting:
         done, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_EXCEPTION)
         look()
-        errors = [error for future in done if (error := future.exception()) is not None]
-        if errors:
-            raise _reason(errors, workers)
+        if any(future.exception() is not None for future in done):
+            done, _ = wait(running, timeout=_GRACE_SECONDS)
+            errors = [error for future in done if (error := future.exception()) is not None]
+            raise _reason(errors, workers) from errors[0]
     outcome: Outcome = running[0].result()
     return outcome
-
-
-def _reason(errors: Sequence[BaseException], workers: Workers) -> ChoqolateError:
-    """What to tell the user: the error of the one that failed, not of those that lost it."""
-    known = [error for error in errors if isinstance(error, ChoqolateError)]
-    if known:
-        return known[0]
-    said = str(errors[0]).strip().partition("\n")[0] or type(errors[0]).__name__
-    return ChoqolateError(_DIED.format(workers.n, said.rstrip(".") + "."))
 
 
 def _work_locally(job: TrainingJob, workers: Workers, rank: int, folder: str, device: torch.device) -> Outcome | None:
@@ -198,7 +232,7 @@ def _work_locally(job: TrainingJob, workers: Workers, rank: int, folder: str, de
             progress.seek(0)
             progress.write(_PROGRESS.pack(*noted.last))
 
-        return _take_part(job, workers, rank, store, device, note)
+        return _take_part(job, workers, rank, store, "127.0.0.1", device, note)
 
 
 def _read_progress(path: Path, report: Report | None) -> None:
@@ -213,23 +247,24 @@ class _RayWorker:
     """One of the processes, as a Ray actor with two threads: one trains, the other answers."""
 
     def __init__(self) -> None:
+        import ray
+
+        self._host = ray.util.get_node_ip_address()
         self._progress = Progress()
         self._store: Any = None
 
     def open_store(self) -> tuple[str, int]:
         """Open the place where the processes meet, on the machine of the first; tell where it is."""
-        import ray
         import torch.distributed as distributed
 
-        host = ray.util.get_node_ip_address()
-        self._store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=_PATIENCE)
-        return host, self._store.port
+        self._store = distributed.TCPStore(self._host, 0, is_master=True, wait_for_workers=False, timeout=_PATIENCE)
+        return self._host, self._store.port
 
     def train(self, job: TrainingJob, workers: Workers, rank: int, where: tuple[str, int], device: Any) -> Any:
         import torch.distributed as distributed
 
         store = self._store or distributed.TCPStore(*where, is_master=False, timeout=_PATIENCE)
-        return _take_part(job, workers, rank, store, device, self._progress.update)
+        return _take_part(job, workers, rank, store, self._host, device, self._progress.update)
 
     def progress(self) -> tuple[float, float]:
         return self._progress.last
@@ -241,24 +276,36 @@ def _train_on_ray(job: TrainingJob, workers: Workers, device: torch.device, repo
         remote = ray.remote(num_cpus=1, num_gpus=int(device.type == "cuda"), max_concurrency=2)(_RayWorker)
         actors = [remote.remote() for _ in range(workers.n)]
         try:
-            where = ray.get(actors[0].open_store.remote())
-            shared = ray.put(job)
+            where, shared = ray.get(actors[0].open_store.remote()), ray.put(job)
             running = [actor.train.remote(shared, workers, rank, where, device) for rank, actor in enumerate(actors)]
-            first, waiting = running[0], running
+            waiting = running
             while waiting:
-                done, waiting = ray.wait(waiting, timeout=1.0)
-                ray.get(done)  # raises what went wrong
+                done, waiting = ray.wait(waiting, timeout=_RAY_POLL_SECONDS)
+                if any(_ray_error(ray, task) for task in done):
+                    done, _ = ray.wait(running, num_returns=workers.n, timeout=_GRACE_SECONDS)
+                    errors = [error for task in done if (error := _ray_error(ray, task)) is not None]
+                    raise _reason(errors, workers)
                 if report is not None and waiting:
                     Progress(*ray.get(actors[0].progress.remote())).tell(report)
-            outcome: Outcome = ray.get(first)
+            outcome: Outcome = ray.get(running[0])
             return outcome
-        except ray.exceptions.RayTaskError as error:
-            raise _reason([error.cause], workers) from error
         except ray.exceptions.RayError as error:
-            raise _reason([error], workers) from error
+            raise _lost(workers.n) from error
         finally:
             for actor in actors:
                 ray.kill(actor)
+
+
+def _ray_error(ray: Any, task: Any) -> BaseException | None:
+    """What a finished task of an actor failed with; ``None`` if it did not."""
+    try:
+        ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        cause: BaseException = error.cause
+        return cause
+    except ray.exceptions.RayError:
+        return _lost(0)
+    return None
 
 
 def _check_room(ray: Any, workers: Workers, device: torch.device) -> None:
