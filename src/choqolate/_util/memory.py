@@ -10,7 +10,7 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take without swapping, within the limit of its container; ``None`` if unknown."""
+    """Bytes that can still be taken without swapping, within the limit of a container; ``None`` if unknown."""
     found = [amount for amount in (_system_memory(), _container_memory()) if amount is not None]
     return min(found, default=None)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ScoresFile
+from choqolate.cli.arguments import ScoresFile, Stream
 from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.errors import ChoqolateError
 
@@ -167,14 +167,7 @@ def fit(
         list[str] | None,
         typer.Option(metavar="CONCEPT", help="Train without this concept; can be repeated.", show_default=False),
     ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Read the table block by block in every epoch. Tables that would take more than a third of the "
-            "available memory are always read so.",
-        ),
-    ] = False,
+    stream: Stream = False,
     workers: Annotated[
         int,
         typer.Option(
@@ -198,8 +191,7 @@ def fit(
     from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.show_formulas import show_formulas
-    from choqolate.cli.terminal import open_console, show_next
-    from choqolate.data.score_file import ScoreFile, open_scores
+    from choqolate.cli.terminal import open_console, open_table, show_next
     from choqolate.estimators.model_folder import check_model_folder
     from choqolate.estimators.table_training import check_training, fit_scores
 
@@ -216,7 +208,7 @@ def fit(
     if trade_off is not None:
         check_figure(trade_off)
     console = open_console()
-    table = open_scores(scores, stream=True if stream or workers > 1 or engine is Engine.ray else None)
+    table = open_table(scores, stream=stream or workers > 1 or engine is Engine.ray)
     parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
         bipolar=True if bipolar else False if no_bipolar or paper else None,
@@ -233,8 +225,7 @@ def fit(
         device=device,
     )
     check_training(table, leave_out=leave_out or (), **parameters)
-    if isinstance(table, ScoreFile):
-        show.show_streaming(console, table)
+    show.show_sample(console, table)
     show.show_plan(console, parameters)
     model = fit_scores(
         table,
@@ -247,7 +238,7 @@ def fit(
         **parameters,
     )
     model.set_params(verbose=False).save(output)
-    results = evaluate_parts(model, table)
+    results = evaluate_parts(model, table, verbose=True)
     model = note_numbers(model, results)
     model.save(output)
     show.show_headline(console, scores, model)

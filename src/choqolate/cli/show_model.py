@@ -20,6 +20,7 @@ from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.data.sampling import SAMPLE_ROWS
 from choqolate.data.score_file import ScoreFile
+from choqolate.data.scores import ConceptScores
 from choqolate.estimators.calibration import calibration_text
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import ModelExplanation, explain_model, leading
@@ -52,12 +53,11 @@ def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
         console.print(Text(text, style="dim"), soft_wrap=True)
 
 
-def show_streaming(console: Console, table: ScoreFile) -> None:
-    """That a table stays in its file, and what is done on a sample of it."""
-    text = f"streaming {len(table):,} rows from {printable_name(table.path)} ({table.n_bytes / 1e9:.1f} GB of scores)"
-    if len(table) > SAMPLE_ROWS:
-        text += f"; settings, start and calibration use a sample of at most {SAMPLE_ROWS:,} training rows"
-    console.print(Text(text, style="dim"), soft_wrap=True)
+def show_sample(console: Console, table: ConceptScores | ScoreFile) -> None:
+    """What is done on a sample of a table that stays in its file."""
+    if isinstance(table, ScoreFile) and len(table) > SAMPLE_ROWS:
+        text = f"settings, start and calibration come from a sample of at most {SAMPLE_ROWS:,} training rows"
+        console.print(Text(text, style="dim"), soft_wrap=True)
 
 
 def show_search(console: Console, model: ChoqolateClassifier) -> None:

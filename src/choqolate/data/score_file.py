@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -78,6 +78,8 @@ class ScoreFile:
     spurious: tuple[str, ...] = property(lambda self: self.header.spurious)  # type: ignore[assignment]
     provenance: Provenance = property(lambda self: self.header.provenance)  # type: ignore[assignment]
     classes: tuple[str, ...] = property(lambda self: self.codes.classes)  # type: ignore[assignment]
+
+    has_split: bool = property(lambda self: self.codes.has_split)  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return sum(self.row_groups)
@@ -150,20 +152,23 @@ class ScoreFile:
         """The given concepts, in the given order."""
         index = find_concepts(concepts, self.concepts, known="this table has")
         columns = index if self._columns is None else [self._columns[j] for j in index]
+        if columns == list(range(len(self._reader.concepts))):
+            return self
         return self._changed(_columns=columns, header=self.header.select([self.concepts[j] for j in index]))
 
     # ------------------------------------------------------------------ their content
 
-    def blocks(self, row_groups: Iterable[int] | None = None) -> Iterator[ConceptScores]:
+    def blocks(self, row_groups: Iterable[int] | None = None, *, paths: bool = True) -> Iterator[ConceptScores]:
         """The table in parts of at most 32 MB of scores, in the order of the file; a part without rows is left out.
 
         A column of a part is ``None`` if nothing is known of any of its rows.
 
         Args:
             row_groups: numbers of those to read, in this order; by default all.
+            paths: read them too.
         """
-        for where, scores, paths in self._parts(row_groups, paths=True):
-            rows = self.codes.take(where).as_rows(paths)
+        for where, scores, names in self._parts(row_groups, paths=paths):
+            rows = self.codes.take(where).as_rows(names)
             yield self.header.with_rows(scores, rows)
 
     def arrays(self, row_groups: Iterable[int] | None = None) -> Generator[tuple[slice, np.ndarray], None, None]:
@@ -252,6 +257,10 @@ class ScoreFile:
                 if len(taken):
                     yield slice(start, start + len(taken)), taken, names
                 start, row = start + len(taken), row + len(scores)
+
+
+Table = TypeVar("Table", ConceptScores, ScoreFile)
+"""A table in memory or in its file, where something takes either."""
 
 
 def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScores | ScoreFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -164,6 +164,16 @@ class ConceptScores:
     def part(self, split: str) -> Self:
         """The rows of ``"train"``, ``"val"`` or ``"test"``."""
         return self.take(self.rows.part(split))
+
+    has_split = property(lambda self: self.rows.split is not None)
+
+    def has_part(self, split: str) -> bool:
+        """Whether some rows are for ``"train"``, ``"val"`` or ``"test"``."""
+        return self.rows.has_part(split)
+
+    def blocks(self) -> Iterator[Self]:
+        """The table itself, as the only block: a :class:`~choqolate.data.score_file.ScoreFile` may have many."""
+        yield self
 
     def with_columns(self, **columns: Any) -> Self:
         """Other labels, split, groups, paths or classes in place of those that there are; ``None`` for unknown."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ import torch
 from choqolate._util.checks import check_number, find_concepts
 from choqolate._util.progress import item_bar
 from choqolate.data.provenance import Provenance, TrainingRecord
-from choqolate.data.score_file import ScoreFile, open_scores
+from choqolate.data.score_file import ScoreFile, Table, open_scores
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -190,16 +190,19 @@ def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     return table.part("train") if table.rows.has_part("train") else table
 
 
-def was_split_for(model: ConceptModel, table: ConceptScores) -> bool:
+def was_split_for(model: ConceptModel, table: ConceptScores | ScoreFile) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
     data = model.provenance_.data
     return data.split == "made" and data.fingerprint == table.fingerprint
 
 
-def n_sampled_rows(model: ConceptModel, rows: ConceptScores) -> int:
+def n_sampled_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> int:
     """How many of the training rows that the model remembers are among the rows of a table."""
-    sample = model.provenance_.data.sample or ()
-    return len(set(sample) & set(_row_keys(rows.select(model.concepts_)))) if sample else 0
+    sample = set(model.provenance_.data.sample or ())
+    if not sample:
+        return 0
+    blocks = rows.select(model.concepts_).blocks()
+    return len(set().union(*(sample.intersection(_row_keys(block)) for block in blocks)))
 
 
 def package_versions() -> dict[str, str]:
@@ -216,9 +219,6 @@ def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
 
 def _opened(table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None) -> ConceptScores | ScoreFile:
     return open_scores(Path(table), stream=stream) if isinstance(table, str | PathLike) else table
-
-
-Table = TypeVar("Table", ConceptScores, ScoreFile)
 
 
 def _training_part(table: Table, leave_out: Iterable[str], stacklevel: int = 3) -> Table:
@@ -248,10 +248,9 @@ def _provenance(
     table: ConceptScores | ScoreFile, rows: ConceptScores | ScoreFile, left_out: tuple[str, ...]
 ) -> Provenance:
     known = table.provenance
-    has_split = table.codes.has_split if isinstance(table, ScoreFile) else table.split is not None
     data = TrainingRecord(
         fingerprint=table.fingerprint,
-        split="given" if has_split else "made",
+        split="given" if table.has_split else "made",
         rows=len(rows),
         sample=tuple(_row_keys(_spread(rows, _SAMPLE))),
         left_out=left_out or None,
