@@ -30,7 +30,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.network.lanes import N_LANES
 
 if TYPE_CHECKING:
-    from choqolate.estimators.streamed_training import Outcome, TrainingJob
+    from choqolate.estimators.streamed_training import TrainedRuns, TrainingJob
 
     Report = Callable[[float, float | None], None]
 
@@ -107,7 +107,7 @@ class Progress:
         report(done, None if math.isnan(loss) else loss)
 
 
-def train_together(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> Outcome:
+def train_together(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> TrainedRuns:
     """Train by as many processes as wanted.
 
     Raises:
@@ -169,7 +169,7 @@ def _add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 def _take_part(
     job: TrainingJob, workers: Workers, rank: int, store: Any, host: str, device: torch.device, report: Report
-) -> Outcome | None:
+) -> TrainedRuns | None:
     """Train the lanes of one process; the first one reports, and has the result, which is that of all."""
     with _group(store, host, rank, workers.n, device):
         own = workers.lanes_of(rank)
@@ -189,7 +189,7 @@ def _reason(errors: Sequence[BaseException], workers: Workers) -> BaseException:
 # ---------------------------------------------------------------------- on this machine
 
 
-def _train_locally(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> Outcome:
+def _train_locally(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> TrainedRuns:
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
     with tempfile.TemporaryDirectory(prefix="choqolate-") as folder:
@@ -203,7 +203,7 @@ def _train_locally(job: TrainingJob, workers: Workers, device: torch.device, rep
             executor.shutdown(wait=True, kill_workers=True)
 
 
-def _outcome(running: Sequence[Future[Any]], workers: Workers, look: Callable[[], None]) -> Outcome:
+def _outcome(running: Sequence[Future[Any]], workers: Workers, look: Callable[[], None]) -> TrainedRuns:
     """Wait for all processes; the result of the first, or the error of any."""
     waiting: set[Future[Any]] = set(running)
     while waiting:
@@ -213,11 +213,13 @@ def _outcome(running: Sequence[Future[Any]], workers: Workers, look: Callable[[]
             done, _ = wait(running, timeout=_GRACE_SECONDS)
             errors = [error for future in done if (error := future.exception()) is not None]
             raise _reason(errors, workers) from errors[0]
-    outcome: Outcome = running[0].result()
+    outcome: TrainedRuns = running[0].result()
     return outcome
 
 
-def _work_locally(job: TrainingJob, workers: Workers, rank: int, folder: str, device: torch.device) -> Outcome | None:
+def _work_locally(
+    job: TrainingJob, workers: Workers, rank: int, folder: str, device: torch.device
+) -> TrainedRuns | None:
     import torch.distributed as distributed
 
     torch.set_num_threads(max(1, n_cores() // workers.n))
@@ -270,7 +272,7 @@ class _RayWorker:
         return self._progress.last
 
 
-def _train_on_ray(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> Outcome:
+def _train_on_ray(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> TrainedRuns:
     with ray_session(workers.address, n_cpus=workers.n) as ray:
         _check_room(ray, workers, device)
         remote = ray.remote(num_cpus=1, num_gpus=int(device.type == "cuda"), max_concurrency=2)(_RayWorker)
@@ -287,7 +289,7 @@ def _train_on_ray(job: TrainingJob, workers: Workers, device: torch.device, repo
                     raise _reason(errors, workers)
                 if report is not None and waiting:
                     Progress(*ray.get(actors[0].progress.remote())).tell(report)
-            outcome: Outcome = ray.get(running[0])
+            outcome: TrainedRuns = ray.get(running[0])
             return outcome
         except ray.exceptions.RayError as error:
             raise _lost(workers.n) from error

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 
-class Outcome(NamedTuple):
+class TrainedRuns(NamedTuple):
     """The parameters of each run, and its history."""
 
     parameters: list[dict[str, Tensor]]
@@ -55,7 +55,7 @@ class TrainingJob:
     wanted: Sequence[RunSpec]
     start: ClusterStart | None
 
-    def run(self, device: torch.device, *, lanes: range | None = None, n_lanes: int, **options: Any) -> Outcome:
+    def run(self, device: torch.device, *, lanes: range | None = None, n_lanes: int, **options: Any) -> TrainedRuns:
         """Train on the rows of some lanes; options are those of :func:`~choqolate.network.training.train`."""
         source = self.rows.to(device)
         batches = LaneBatches(source, self.classifier.batch_size, lanes, n_lanes)
@@ -64,7 +64,7 @@ class TrainingJob:
             batches, self.classifier, *sizes, self.wanted, self.start, device=device, **options
         )
         parameters = [network.parameters_of(run) for run in range(len(self.wanted))]
-        return Outcome(parameters, [history.as_arrays() for history in histories])
+        return TrainedRuns(parameters, [history.as_arrays() for history in histories])
 
 
 def fit_file(

@@ -15,7 +15,7 @@ from choqolate._util.progress import item_bar
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.side_by_side import Statistics
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.lanes import Piece
+from choqolate.network.lanes import RowRange
 from choqolate.network.scaling import MinMax
 
 
@@ -83,7 +83,7 @@ class FileRows:
         place = {name: number for number, name in enumerate(self.untrained.classes.tolist())}
         return np.array([place.get(name, -1) for name in self.rows.classes])
 
-    def read(self, piece: Piece) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def read(self, piece: RowRange) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         blocks, stop = self.rows.arrays([piece.group]), piece.start
         while stop < piece.stop:
             where, scores = next(blocks)

@@ -16,7 +16,7 @@ BATCH_ORDER_SEED = 0
 _PRESORT_BYTES = 1 << 30
 
 
-class Batch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """The rows of one step, or the part of them that this process has.
 
     Attributes:
@@ -48,7 +48,7 @@ class Batches(Protocol):
     @property
     def n_steps(self) -> int: ...
 
-    def epochs(self, count: int) -> Iterator[Iterable[Batch]]:
+    def epochs(self, count: int) -> Iterator[Iterable[TrainingBatch]]:
         """Yield the batches of each of so many epochs."""
         ...
 
@@ -83,7 +83,7 @@ class RowsInMemory:
     def n_steps(self) -> int:
         return math.ceil(self.n_rows / self.batch_size)
 
-    def epochs(self, count: int) -> Iterator[Iterable[Batch]]:
+    def epochs(self, count: int) -> Iterator[Iterable[TrainingBatch]]:
         """Yield the batches of each of so many epochs; the orders are the same in every training."""
         order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
         for _ in range(count):
@@ -91,6 +91,6 @@ class RowsInMemory:
             rows = torch.randperm(self.n_rows, generator=order) if several else torch.arange(self.n_rows)
             yield map(self._batch, rows.to(self.inputs.device).split(self.batch_size))
 
-    def _batch(self, rows: Tensor) -> Batch:
+    def _batch(self, rows: Tensor) -> TrainingBatch:
         presorted = None if self.presorted is None else self.presorted[rows]
-        return Batch(self.inputs.index_select(0, rows), self.targets[rows], self.weights[..., rows], presorted)
+        return TrainingBatch(self.inputs.index_select(0, rows), self.targets[rows], self.weights[..., rows], presorted)

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from choqolate.network.batches import BATCH_ORDER_SEED, Batch
+from choqolate.network.batches import BATCH_ORDER_SEED, TrainingBatch
 
 N_LANES = 8
 
 
-class Piece(NamedTuple):
+class RowRange(NamedTuple):
     """Rows that a lane reads in one go: those from ``start`` to ``stop``, in one row group of the source."""
 
     group: int
@@ -40,7 +40,7 @@ class RowSource(Protocol):
     @property
     def row_groups(self) -> Sequence[int]: ...
 
-    def read(self, piece: Piece) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def read(self, piece: RowRange) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows of a piece, some at a time: raw scores ``(n, M)`` and class numbers ``(n,)``."""
         ...
 
@@ -65,11 +65,11 @@ class LaneBatches:
         self.n_steps = math.ceil(self.n_rows / batch_size)
         self.pieces = cut(source.row_groups, n_lanes)
 
-    def epochs(self, count: int) -> Iterator[Iterable[Batch]]:
+    def epochs(self, count: int) -> Iterator[Iterable[TrainingBatch]]:
         """Yield the batches of each of so many epochs; they are the same in every training."""
         return map(self._epoch, range(count))
 
-    def _epoch(self, number: int) -> Iterator[Batch]:
+    def _epoch(self, number: int) -> Iterator[TrainingBatch]:
         order = np.random.default_rng([BATCH_ORDER_SEED, number]).permutation(len(self.pieces))
         dealt = [[self.pieces[place] for place in order[lane :: self.n_lanes]] for lane in range(self.n_lanes)]
         sizes = [sum(piece.stop - piece.start for piece in pieces) for pieces in dealt]
@@ -82,18 +82,18 @@ class LaneBatches:
             taken = [part for lane, rows in own.items() for part in rows.take(counts[lane, step])]
             yield self._batch(taken, int(counts[:, step].sum()))
 
-    def _batch(self, taken: Sequence[tuple[np.ndarray, np.ndarray]], n_rows: int) -> Batch:
+    def _batch(self, taken: Sequence[tuple[np.ndarray, np.ndarray]], n_rows: int) -> TrainingBatch:
         if not taken:
             none = torch.empty(0)
-            return Batch(none, none, none, share=0.0)
+            return TrainingBatch(none, none, none, share=0.0)
         scores, numbers = (np.concatenate(column) for column in zip(*taken, strict=True))
-        return Batch(*self.source.as_tensors(scores, numbers), share=len(scores) / n_rows)
+        return TrainingBatch(*self.source.as_tensors(scores, numbers), share=len(scores) / n_rows)
 
 
 class _Lane:
     """The rows of some pieces, those of each block in random order."""
 
-    def __init__(self, source: RowSource, pieces: Iterable[Piece], rng: np.random.Generator) -> None:
+    def __init__(self, source: RowSource, pieces: Iterable[RowRange], rng: np.random.Generator) -> None:
         self._blocks = (block for piece in pieces for block in source.read(piece))
         self._rng = rng
         self._scores, self._numbers = np.empty((0, 0)), np.empty(0)
@@ -111,18 +111,17 @@ class _Lane:
             count -= len(rows)
 
 
-def cut(row_groups: Sequence[int], n_lanes: int) -> list[Piece]:
+def cut(row_groups: Sequence[int], n_lanes: int) -> list[RowRange]:
     """Cut rows into pieces: row groups, or parts of them if there are fewer groups than lanes.
 
-    >>> cut([3, 0, 4], n_lanes=4)
-    [Piece(group=0, start=0, stop=1), Piece(group=0, start=1, stop=3), Piece(group=2, start=3, stop=5), \
-Piece(group=2, start=5, stop=7)]
+    >>> [tuple(piece) for piece in cut([3, 0, 4], n_lanes=4)]
+    [(0, 0, 1), (0, 1, 3), (2, 3, 5), (2, 5, 7)]
     """
     parts = math.ceil(n_lanes / max(1, sum(rows > 0 for rows in row_groups)))
     pieces, start = [], 0
     for group, rows in enumerate(row_groups):
         borders = [start + part * rows // parts for part in range(parts + 1)]
-        pieces += [Piece(group, *ends) for ends in pairwise(borders) if ends[0] < ends[1]]
+        pieces += [RowRange(group, *ends) for ends in pairwise(borders) if ends[0] < ends[1]]
         start += rows
     return pieces
 

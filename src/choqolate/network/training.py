@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from choqolate.errors import ChoqolateError
 from choqolate.integral import ChoquetLayer
 from choqolate.network.adam import Adam
-from choqolate.network.batches import Batch, Batches
+from choqolate.network.batches import Batches, TrainingBatch
 from choqolate.network.module import ChoqolateNetwork
 
 SCHEDULES = ("constant", "cosine")
@@ -162,7 +162,7 @@ def train(
 
 
 def _measure(
-    network: ChoqolateNetwork, objective: Objective, batch: Batch, parameters: Sequence[Tensor]
+    network: ChoqolateNetwork, objective: Objective, batch: TrainingBatch, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
     """Loss and number of correct rows of each run ``(R,)``, and the gradient of every parameter.
 
