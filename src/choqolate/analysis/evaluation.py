@@ -102,7 +102,7 @@ def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None
         group_rows=group_rows,
         worst_group=None if worst is None else (worst, group_accuracy[worst]),
         attribution_gini=metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean,
-        node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
+        node_coherence=_coherence(shares, np.asarray(X)),
         concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
         majority_class=_majority_class(model, names, counts),

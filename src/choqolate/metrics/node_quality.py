@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
+_BLOCK_VALUES = 1 << 22  # scores in float64 at a time: 32 MB
+
 
 class NodeMean(NamedTuple):
     """A mean over the nodes that have a value, and the number of nodes that have none."""
@@ -92,15 +94,23 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     array([0.5, nan])
     """
     weights = np.atleast_2d(relative_sizes(W))
-    units = unit_rows(centered(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
-    if units.shape[0] != weights.shape[1]:
-        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {units.shape[0]}.")
-    weights = weights * units.any(axis=1)  # a constant concept has no correlation
+    matrix = scores if isinstance(scores, np.ndarray) else as_array(scores, "scores", ndims=(2,), min_rows=2)
+    if matrix.ndim == 2 and matrix.shape[1] != weights.shape[1]:
+        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {matrix.shape[1]}.")
+    sums = np.zeros((len(weights), len(matrix)))  # of the weighted unit columns
+    step = max(2, _BLOCK_VALUES // max(1, len(matrix)))
+    for start in range(0, weights.shape[1], step):  # the columns in float64, some at a time
+        some = slice(start, start + step)
+        units = unit_rows(
+            centered(as_array(np.ascontiguousarray(matrix[..., some]), "scores", ndims=(2,), min_rows=2)).T
+        )
+        weights[:, some] *= units.any(axis=1)  # a constant concept has no correlation
+        sums += weights[:, some] @ units
     squares = (weights**2).sum(axis=1)
     pairs = weights.sum(axis=1) ** 2 - squares
     alone = (weights > 0).sum(axis=1) < 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        coherence = (((weights @ units) ** 2).sum(axis=1) - squares) / pairs
+        coherence = ((sums**2).sum(axis=1) - squares) / pairs
     return np.where(alone, np.nan, np.clip(coherence, -1.0, 1.0))
 
 
