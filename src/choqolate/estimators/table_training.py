@@ -16,6 +16,7 @@ import torch
 
 from choqolate._util.checks import check_number, find_concepts
 from choqolate.data.provenance import Provenance, TrainingRecord
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -141,16 +142,19 @@ def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     return table.part("train") if table.rows.has_part("train") else table
 
 
-def was_split_for(model: ConceptModel, table: ConceptScores) -> bool:
+def was_split_for(model: ConceptModel, table: ConceptScores | ScoreFile) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
     data = model.provenance_.data
     return data.split == "made" and data.fingerprint == table.fingerprint
 
 
-def n_sampled_rows(model: ConceptModel, rows: ConceptScores) -> int:
+def n_sampled_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> int:
     """How many of the training rows that the model remembers are among the rows of a table."""
-    sample = model.provenance_.data.sample or ()
-    return len(set(sample) & set(_row_keys(rows, model.concepts_))) if sample else 0
+    sample = set(model.provenance_.data.sample or ())
+    if not sample:
+        return 0
+    found = (sample.intersection(_row_keys(block, model.concepts_)) for block in rows.blocks())
+    return len(set().union(*found))
 
 
 def package_versions() -> dict[str, str]:
