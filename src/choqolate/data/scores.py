@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from choqolate.data.score_file import ScoreFile
 
-_BLOCK_ROWS = 8192  # rows turned to float64 at a time for the fingerprint
+_BLOCK_VALUES = 1 << 22  # scores turned to float64 at a time for the fingerprint: 32 MB
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -265,9 +265,10 @@ class ConceptScores:
 
 def update_with_scores(digest: Any, scores: np.ndarray) -> None:
     """Add scores ``(n, M)`` to a fingerprint; those of a table may come in several parts."""
-    for start in range(0, len(scores), _BLOCK_ROWS):
-        block = scores[start : start + _BLOCK_ROWS].astype("<f8") + 0.0  # turns -0.0 into 0.0
-        digest.update(block.tobytes())
+    step = max(1, _BLOCK_VALUES // scores.shape[1])
+    for start in range(0, len(scores), step):
+        block = np.ascontiguousarray(scores[start : start + step], dtype="<f8")
+        digest.update(block + 0.0)  # turns -0.0 into 0.0
 
 
 def _as_scores(value: Any) -> np.ndarray:

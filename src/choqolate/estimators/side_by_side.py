@@ -20,19 +20,21 @@ from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import fit_scaling
 from choqolate.estimators.training_reference import TrainingReference
+from choqolate.integral.expected_minimum import slices
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
 from choqolate.network.batches import Batches, RowsInMemory
-from choqolate.network.cluster_start import ClusterStart
+from choqolate.network.cluster_start import ClusterStart, rows_to_cluster
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
-from choqolate.network.scaling import MinMax
+from choqolate.network.scaling import MinMax, ScaledRows
 from choqolate.network.training import History, Objective, train
 
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 _SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+_BLOCK_VALUES = 1 << 23  # inputs in float64 at a time: 64 MB
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -41,14 +43,14 @@ class TrainingSet:
     """Rows to train on, and what a fitted network keeps of them.
 
     Attributes:
-        scaled: scaled scores ``(n, M)``.
+        scaled: scores ``(n, M)``; indexing gives scaled rows.
         targets: class indices ``(n,)``.
         weights: sample weights ``(n,)`` with mean one.
         groups: group of each row ``(n,)``; ``None`` if not known.
         concepts, classes, scaling, concept_means, label_shares: see :class:`FittedNetwork`.
     """
 
-    scaled: np.ndarray
+    scaled: ScaledRows
     targets: np.ndarray
     weights: np.ndarray
     groups: np.ndarray | None
@@ -64,11 +66,21 @@ class TrainingSet:
         """What these rows look like, to recognize others; ``None`` if they are too few."""
         return TrainingReference.fit(self.scaled, self.targets)
 
-    def cluster_start(self, n_nodes: int, inputs: np.ndarray) -> ClusterStart:
-        """Clusters of the inputs ``(n, M)`` for so many nodes; they are found once."""
-        key = n_nodes, inputs.shape[1]
+    def inputs(self, architecture: Architecture, dtype: torch.dtype) -> Tensor:
+        """Inputs of the first layer ``(n, M)``; with ``bipolar``, ``(n, 2M)``."""
+        n_rows, n_inputs = len(self.scaled), architecture.n_inputs(len(self.concepts))
+        network, inputs = self.fitted(architecture), torch.empty(n_rows, n_inputs, dtype=dtype)
+        for rows in slices(n_rows, max(1, _BLOCK_VALUES // n_inputs)):
+            inputs[rows] = network.as_inputs(self.scaled[rows]).to(dtype)
+        return inputs
+
+    def cluster_start(self, architecture: Architecture) -> ClusterStart:
+        """Clusters of the inputs for the nodes of an architecture; they are found once."""
+        n_nodes, n_inputs = architecture.width(len(self.classes)), architecture.n_inputs(len(self.concepts))
+        key = n_nodes, n_inputs
         if key not in self._starts:
-            self._starts[key] = ClusterStart.fit(inputs, n_nodes)
+            rows = self.scaled[rows_to_cluster(len(self.scaled), n_inputs)]
+            self._starts[key] = ClusterStart.fit(self.fitted(architecture).as_inputs(rows).numpy(), n_nodes)
         return self._starts[key]
 
     def fitted(self, architecture: Architecture, parameters: Mapping[str, Tensor] | None = None) -> FittedNetwork:
@@ -133,17 +145,18 @@ def prepare_training(
     if groups is not None:
         groups = np.array([str(group) for group in as_labels(groups, "groups", len(X))], dtype=object)
     present = weights > 0
-    X, y, weights = X[present], y[present], weights[present]
+    if not present.all():
+        X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)
     if known is None:
         check_classes(classes)
         scaling, constant = fit_scaling(X, concepts)
         warn_constant(constant, stacklevel=6)
-        scaled = scaling(X)
+        scaled = ScaledRows(X, scaling)
         shares = np.bincount(targets, weights, len(classes)) / weights.sum()
-        known = Statistics(classes, scaling, np.average(scaled, axis=0, weights=weights), shares)
+        known = Statistics(classes, scaling, scaled.means(weights), shares)
     else:
-        targets, scaled = np.searchsorted(known.classes, classes)[targets], known.scaling(X)
+        targets, scaled = np.searchsorted(known.classes, classes)[targets], ScaledRows(X, known.scaling)
     weights = weights * class_weights(class_weight, known.classes, known.label_shares)[targets]
     return TrainingSet(
         scaled=scaled,
@@ -203,10 +216,9 @@ def train_network(
     """
     device, dtype = pick_device(classifier.device), DTYPES[classifier.dtype]
     architecture = classifier.architecture
-    inputs = data.fitted(architecture).as_inputs(data.scaled)
-    start = cluster_start(classifier, data, inputs.numpy())
+    start = cluster_start(classifier, data)
     batches = RowsInMemory(
-        inputs.to(device, dtype),
+        data.inputs(architecture, dtype).to(device),
         torch.from_numpy(data.targets).to(device),
         torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
         classifier.batch_size,
@@ -219,12 +231,12 @@ def train_network(
         )
 
 
-def cluster_start(classifier: ChoqolateClassifier, data: TrainingSet, inputs: np.ndarray) -> ClusterStart | None:
-    """Where nodes start on the inputs ``(n, M)``; ``None`` for a random start."""
-    n_nodes = classifier.architecture.n_nodes
-    if classifier.start != "clusters" or n_nodes is None:
+def cluster_start(classifier: ChoqolateClassifier, data: TrainingSet) -> ClusterStart | None:
+    """Where nodes start; ``None`` for a random start."""
+    architecture = classifier.architecture
+    if classifier.start != "clusters" or architecture.n_nodes is None:
         return None
-    return data.cluster_start(n_nodes, inputs)
+    return data.cluster_start(architecture)
 
 
 def train_on(

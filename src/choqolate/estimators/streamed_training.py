@@ -99,7 +99,7 @@ def _train_streamed(
     weights = class_weights(classifier.class_weight, data.classes, data.label_shares)
     device = pick_device(classifier.device)
     source = FileRows(rows, untrained, weights / (weights @ data.label_shares), device, DTYPES[classifier.dtype])
-    start = cluster_start(classifier, data, untrained.as_inputs(data.scaled).numpy())
+    start = cluster_start(classifier, data)
     job = TrainingJob(classifier, source, wanted, start)
     with epoch_bar(classifier.epochs, "training", enabled=classifier.verbose) as report:
         parameters, histories = train_together(job, workers, device, report)

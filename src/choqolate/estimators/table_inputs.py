@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from choqolate.data.rows import class_places
 from choqolate.data.score_file import Table
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, DoubtfulChoiceWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def inputs(model: Any, table: ConceptScores) -> Any:
@@ -30,7 +33,7 @@ def inputs(model: Any, table: ConceptScores) -> Any:
 
 def as_inputs(model: Any, chosen: ConceptScores) -> Any:
     """Scores that :func:`select_inputs` chose, in the form that the methods of an estimator take."""
-    return chosen.frame if hasattr(model, "feature_names_in_") else chosen.scores
+    return frame_view(chosen) if hasattr(model, "feature_names_in_") else chosen.scores
 
 
 def select_inputs(model: Any, table: Table) -> Table:
@@ -46,7 +49,14 @@ def select_inputs(model: Any, table: Table) -> Table:
             f"expected scores of all {len(model.concepts_)} concepts of the model, the table has no "
             f"{listed(missing)}: score the images with the model's vocabulary"
         )
-    return table.select(model.concepts_)
+    return table if table.concepts == tuple(model.concepts_) else table.select(model.concepts_)
+
+
+def frame_view(table: ConceptScores) -> pd.DataFrame:
+    """The scores as a data frame with a column for each concept: the table's own memory, only to be read."""
+    import pandas as pd
+
+    return pd.DataFrame(table.scores, columns=list(table.concepts), copy=False)
 
 
 def known_rows(model: Any, table: ConceptScores, y: Any, groups: Any) -> tuple[ConceptScores, Any, Any]:

@@ -201,8 +201,8 @@ def n_sampled_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> int:
     sample = set(model.provenance_.data.sample or ())
     if not sample:
         return 0
-    blocks = rows.select(model.concepts_).blocks()
-    return len(set().union(*(sample.intersection(_row_keys(block)) for block in blocks)))
+    found = (sample.intersection(_row_keys(block, model.concepts_)) for block in rows.blocks())
+    return len(set().union(*found))
 
 
 def package_versions() -> dict[str, str]:
@@ -233,7 +233,8 @@ def _training_part(table: Table, leave_out: Iterable[str], stacklevel: int = 3) 
     rows = table.with_split().part("train").labelled()
     if left_out:
         find_concepts(left_out, table.concepts, known="this table has")
-        kept = [name for name in table.concepts if name not in left_out]
+        gone = set(left_out)
+        kept = [name for name in table.concepts if name not in gone]
         if not kept:
             raise ChoqolateError("expected concepts to train on, all of them are left out")
         rows = rows.select(kept)
@@ -252,7 +253,7 @@ def _provenance(
         fingerprint=table.fingerprint,
         split="given" if table.has_split else "made",
         rows=len(rows),
-        sample=tuple(_row_keys(_spread(rows, _SAMPLE))),
+        sample=tuple(_row_keys(_spread(rows, _SAMPLE), rows.concepts)),
         left_out=left_out or None,
         other=known.data.other,
     )
@@ -261,11 +262,10 @@ def _provenance(
     return replace(known, root=None, versions=package_versions(), data=data, vocabulary=vocabulary)
 
 
-def _row_keys(rows: ConceptScores) -> list[str]:
-    """A short hash of each row's scores, whatever the order of the concepts and the precision of the file."""
-    order = sorted(range(len(rows.concepts)), key=lambda j: rows.concepts[j])
-    scores = np.ascontiguousarray(rows.scores[:, order], dtype=np.float32)
-    return [hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in scores]
+def _row_keys(rows: ConceptScores, concepts: Iterable[str]) -> list[str]:
+    """A short hash of each row's scores of some concepts, whatever their order and the precision of the file."""
+    order = find_concepts(sorted(concepts), rows.concepts, known="this table has")
+    return [hashlib.sha256(row[order].astype(np.float32)).hexdigest()[:12] for row in rows.scores]
 
 
 def _spread(rows: ConceptScores | ScoreFile, most: int) -> ConceptScores:
