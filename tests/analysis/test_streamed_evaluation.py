@@ -78,7 +78,7 @@ def test_parts_and_doubts_of_a_file(birds, model, tmp_path):
 
 
 def test_a_label_that_the_model_does_not_know(birds, model, tmp_path):
-    other = birds.with_columns(labels=["penguin"] * len(birds), classes=None)
+    other = birds.with_columns(labels=["penguin"] * len(birds), classes=["penguin"])
     with pytest.raises(ChoqolateError, match="penguin"):
         evaluate(model, in_pieces(other, tmp_path / "birds.parquet", 40), "all")
 
@@ -116,8 +116,8 @@ PEAK = """
     path, n_rows, concepts = sys.argv[1], int(sys.argv[2]), [f"c{j}" for j in range(400)]
     rng = np.random.default_rng(0)
     first = rng.random((2_000, 400), dtype=np.float32)
-    model = cq.ChoqolateClassifier(n_nodes=2, epochs=1, interactions="none").fit(first, ["a", "b"] * 1_000)
-    model.concepts_ = concepts
+    table = cq.ConceptScores(first, concepts)
+    model = cq.ChoqolateClassifier(n_nodes=2, epochs=1, interactions="none").fit(table, ["a", "b"] * 1_000)
     with ScoreWriter(path, concepts, classes=["a", "b"]) as writer:
         for _ in range(n_rows // 2_000):
             writer.add_scores(first, Rows(labels=["a", "b"] * 1_000))
