@@ -118,6 +118,8 @@ def test_a_large_table_is_written_in_row_groups_that_fit_a_block(tmp_path, monke
             writer.add(table.take(slice(start, start + 4)))
     assert ScoreFile(tmp_path / "pieces.parquet").row_groups == (10, 10, 10, 5)
     assert same(ConceptScores.load(tmp_path / "pieces.parquet"), table)
+    table.take(slice(0, 20)).save(tmp_path / "even.parquet")
+    assert ScoreFile(tmp_path / "even.parquet").row_groups == (10, 10)
 
 
 def test_lists_of_unequal_length_are_refused_though_their_total_is_right(tmp_path):
