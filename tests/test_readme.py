@@ -50,7 +50,7 @@ def test_the_python_code_of_the_readme_runs(newcomer, capsys):
 
 def test_the_python_code_of_the_guide_runs(newcomer):
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "images.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     space: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "images.md", "exec"), space)

@@ -424,7 +424,7 @@ def test_mistakes_of_usage_are_exit_code_2(run, arguments):
 
 
 def test_an_error_of_ours_is_exit_code_1(run, monkeypatch):
-    monkeypatch.setattr(ConceptScores, "load", lambda path: 1 / 0)
+    monkeypatch.setattr("choqolate.data.score_file.open_scores", lambda path, stream: 1 / 0)
     code, said, error = run("eval", "model", "birds.parquet")
     assert (code, said) == (1, "")
     assert "an error of ours, ZeroDivisionError" in error

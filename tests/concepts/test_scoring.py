@@ -11,6 +11,7 @@ import transformers
 from PIL import Image
 
 import choqolate as cq
+from choqolate.concepts.score_images import score_images_to_file
 from choqolate.datasets import DATASETS
 from tests.concepts.image_files import write_album
 from tests.concepts.test_embedding import Counting
@@ -377,3 +378,20 @@ def test_arguments_that_would_have_no_effect_are_refused(tmp_path, clip_folder):
     with pytest.raises(cq.ChoqolateError, match=r"^Expected no options because the source is a manifest"):
         cq.score_images(rows, ["sea"], backbone=clip_folder, dataset="cub", options={"n_classes": 5})
     assert cq.score_images(encoded, ["sea"], options={}).concepts == ("sea",)
+
+
+def test_scores_written_to_a_file_are_those_in_memory(tmp_path, clip_folder, monkeypatch):
+    write_album(tmp_path / "album", 30)
+    options = {"backbone": clip_folder, "embeddings": tmp_path / "vectors", "workers": 0}
+    table = cq.score_images(tmp_path / "album", ["sea", "long bill", "forest"], **options)
+    monkeypatch.setattr("choqolate.data.parquet_reader.BLOCK_BYTES", 4 * 3 * 2)
+    monkeypatch.setattr("choqolate.concepts.scoring._WINDOW_BLOCKS", 3)  # windows that cut the shards
+    file = score_images_to_file(tmp_path / "s.parquet", tmp_path / "album", ["sea", "long bill", "forest"], **options)
+    assert max(file.row_groups) == 2
+    back = file.load()
+    np.testing.assert_array_equal(back.scores, table.scores)
+    for name in ("labels", "split", "groups", "paths"):
+        ours, theirs = getattr(back, name), getattr(table, name)
+        assert (ours is None) == (theirs is None)
+        assert ours is None or ours.tolist() == theirs.tolist()
+    assert (back.classes, back.provenance) == (table.classes, table.provenance)

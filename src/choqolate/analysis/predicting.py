@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.files import check_output, replacing, same_file
+from choqolate._util.progress import item_bar
 from choqolate._util.text import listed, printable
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
@@ -19,12 +21,14 @@ from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.new_images import score_source_for_model
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import COLUMN_NAMES
+from choqolate.data.score_file import ScoreFile, open_scores
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import read_source
 from choqolate.datasets.image_search import IMAGE_ENDINGS
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.calibration import Abstention, abstain_by
 from choqolate.estimators.predictions import FLAGS
+from choqolate.estimators.table_inputs import select_inputs
 from choqolate.explain.model_protocols import check_choquet_model
 
 if TYPE_CHECKING:
@@ -105,7 +109,7 @@ def check_predictions_file(path: Path, *inputs: Path | None) -> None:
 
 def predict_source(
     model: ChoqolateClassifier,
-    source: ConceptScores | Manifest | Embeddings | Place,
+    source: ConceptScores | ScoreFile | Manifest | Embeddings | Place,
     *,
     abstain: float | None = None,
     calibrate: ConceptScores | Place | None = None,
@@ -123,6 +127,7 @@ def predict_source(
         model: a fitted classifier; for images, one that knows its encoder and prompts.
         source: scores (a table, or a ``.parquet`` or ``.csv`` file with a column for each concept), or images: a
             folder, an image file, a CSV list of images, a folder of embeddings, or a manifest or embeddings in memory.
+            A Parquet file that would fill a third of the available memory is read block by block.
         abstain: wanted accuracy, see :meth:`~choqolate.ChoqolateClassifier.predict_table`.
         calibrate: scores with labels to calibrate on first, for these predictions only: rows for validation, else rows
             that the model was not trained on.
@@ -146,9 +151,11 @@ def predict_source(
         model = calibrated_on(model, calibrate)
     rule = None if abstain is None else abstain_by(model, abstain)  # before the work
     given = _resolve(model, source)
-    if isinstance(given, ConceptScores):
+    if isinstance(given, ConceptScores | ScoreFile):
         _check_no_images(backbone=backbone, embeddings=embeddings, workers=workers)
         warn_of_another_source(model, given)
+        if isinstance(given, ScoreFile):
+            return Predictions(_predict_blocks(model, given, abstain, verbose=verbose), rule, model)
         return Predictions(model.predict_table(given, abstain=abstain, verbose=verbose), rule, model)
     manifests: list[Manifest] = []
     encoded: list[Embeddings] = []
@@ -167,6 +174,25 @@ def predict_source(
     return Predictions(_with_problems(predicted, manifests[0], problems), rule, model)
 
 
+def _predict_blocks(
+    model: ChoqolateClassifier, file: ScoreFile, abstain: float | None, *, verbose: bool
+) -> pd.DataFrame:
+    """The predictions for a file whose scores are read block by block; the predictions themselves are in memory."""
+    import pandas as pd
+
+    tables: list[pd.DataFrame] = []
+    with warnings.catch_warnings(), item_bar(len(file), "predicting", enabled=verbose) as advance:
+        for block in select_inputs(model, file).blocks():
+            tables.append(model.predict_table(block, abstain=abstain))
+            warnings.simplefilter("ignore", ChoqolateWarning)  # the first block has said it
+            advance(len(block))
+    if not tables:
+        raise ChoqolateError("Expected rows to predict, got none. Give at least one.")
+    front = [name for name in ("path", "label") if any(name in table for table in tables)]
+    rest = [name for name in tables[0] if name not in front]
+    return pd.concat([table.reindex(columns=[*front, *rest]) for table in tables], ignore_index=True)
+
+
 def calibrated_on(model: ChoqolateClassifier, table: ConceptScores | Place) -> ChoqolateClassifier:
     """A copy of a model, calibrated on a table's labelled rows for validation; without any, on held-out rows."""
     scores = table if isinstance(table, ConceptScores) else ConceptScores.load(Path(table))
@@ -180,9 +206,9 @@ def calibrated_on(model: ChoqolateClassifier, table: ConceptScores | Place) -> C
     return model.calibrate(rows, source=chosen)
 
 
-def _resolve(model: ChoqolateClassifier, source: Any) -> ConceptScores | Manifest | Embeddings:
+def _resolve(model: ChoqolateClassifier, source: Any) -> ConceptScores | ScoreFile | Manifest | Embeddings:
     """Scores, or images, from whatever was given."""
-    if isinstance(source, ConceptScores | Manifest | Embeddings):
+    if isinstance(source, ConceptScores | ScoreFile | Manifest | Embeddings):
         return source
     path = Path(source)
     if not path.exists():
@@ -191,7 +217,7 @@ def _resolve(model: ChoqolateClassifier, source: Any) -> ConceptScores | Manifes
         return Embeddings.load(path) if Embeddings.are_in(path) else read_source(path)
     ending = path.suffix.lower()
     if ending == ".parquet" or (ending in (".csv", ".tsv") and _has_scores(path, model.concepts_)):
-        return ConceptScores.load(path)
+        return open_scores(path)
     if ending in (".csv", ".tsv"):
         return read_source(path)
     if ending in IMAGE_ENDINGS:

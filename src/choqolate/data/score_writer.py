@@ -92,7 +92,8 @@ class ScoreWriter:
                 if error is None:
                     if self._dtype is None:
                         self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
-                    self._write(sum(map(len, self._waiting)))
+                    if self._waiting:
+                        self._write(sum(map(len, self._waiting)))
             finally:
                 if self._file is not None:
                     self._file.close()
