@@ -140,6 +140,34 @@ def bench_studio() -> list[Row]:
     return bench_studio()
 
 
+def bench_many_concepts() -> list[Row]:
+    """The commands from 1,000 to 50,000 concepts: how time and memory grow."""
+    from vocabulary_size import bench_vocabulary_size
+
+    return bench_vocabulary_size()
+
+
+def bench_large_pages() -> list[Row]:
+    """Redundancy, suspects, report and studio from 1,000 to 50,000 concepts."""
+    from large_pages import bench_pages
+
+    return bench_pages()
+
+
+def bench_many_rows() -> list[Row]:
+    """Tables that stay in their file: memory at ten times the rows."""
+    from streaming import bench_streaming
+
+    return bench_streaming()
+
+
+def bench_ray_workers() -> list[Row]:
+    """Two Ray workers that encode images, against one."""
+    from ray_embedding import bench_ray
+
+    return bench_ray()
+
+
 def main() -> None:
     """Measure the chosen sections and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,6 +189,10 @@ def main() -> None:
         "birds": bench_birds,
         "explain": bench_explain,
         "studio": bench_studio,
+        "concepts": bench_many_concepts,
+        "pages": bench_large_pages,
+        "streaming": bench_many_rows,
+        "ray": bench_ray_workers,
     }
     chosen = arguments.only.split(",") if arguments.only else list(sections)
     if unknown := set(chosen) - set(sections):

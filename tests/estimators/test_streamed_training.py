@@ -65,7 +65,7 @@ def test_statistics_and_rows_are_those_in_memory(tmp_path_factory, rows_per_grou
     source = FileRows(rows, untrained, weights, torch.device("cpu"), torch.float64)
     batches = list(next(LaneBatches(source, 37, n_lanes=n_lanes).epochs(1)))
     seen = torch.cat([torch.cat([b.inputs, b.targets[:, None], b.weights[:, None]], dim=1) for b in batches]).numpy()
-    inputs = np.concatenate([memory.scaled, 1 - memory.scaled], axis=1)
+    inputs = np.concatenate([memory.scaled[:], 1 - memory.scaled[:]], axis=1)
     all_rows = np.column_stack([inputs, memory.targets, memory.weights])
     np.testing.assert_allclose(seen[np.lexsort(seen.T)], all_rows[np.lexsort(all_rows.T)], rtol=1e-12)
 
