@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from choqolate._util.checks import as_names
+from choqolate._util.progress import item_bar
 from choqolate.concepts.backbones import Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.embedding_folder import EmbeddingFolder
@@ -15,6 +16,8 @@ from choqolate.concepts.vocabulary import Vocabulary
 from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
+
+_TEXTS_AT_ONCE = 2048  # what a kill can cost at most
 
 
 def score(
@@ -69,15 +72,28 @@ def score_vectors(embeddings: Embeddings, vocabulary: Vocabulary, vectors: np.nd
     )
 
 
-def encode_prompts(folder: EmbeddingFolder, prompts: Sequence[str], backbone: Backbone | None = None) -> np.ndarray:
-    """Unit vectors ``(T, d)`` of texts; only those that the folder does not hold yet are encoded."""
+def encode_prompts(
+    folder: EmbeddingFolder, prompts: Sequence[str], backbone: Backbone | None = None, *, verbose: bool = False
+) -> np.ndarray:
+    """Unit vectors ``(T, d)`` of texts; only those that the folder does not hold yet are encoded.
+
+    Args:
+        folder: of the embeddings.
+        prompts: the texts.
+        backbone: as in :func:`score`.
+        verbose: show a progress bar (on a terminal).
+    """
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
     known = folder.texts.digests()
     fresh = {digest: prompt for digest, prompt in zip(digests, prompts, strict=True) if digest not in known}
     if fresh:
         if backbone is None:
             backbone = _named_backbone(folder)
-        folder.texts.add(list(fresh), backbone.encode_texts(list(fresh.values())))
+        with item_bar(len(fresh), "encoding texts", enabled=verbose) as advance:
+            for start in range(0, len(fresh), _TEXTS_AT_ONCE):
+                part = list(fresh)[start : start + _TEXTS_AT_ONCE]
+                folder.texts.add(part, backbone.encode_texts([fresh[digest] for digest in part]))
+                advance(len(part))
     return folder.texts.get(digests)
 
 

@@ -77,8 +77,8 @@ class Vocabulary:
     def parse(cls, lines: Iterable[str], spurious: Iterable[str] = (), templates: Sequence[str] = TEMPLATES) -> Self:
         """Read a vocabulary from lines of text: one concept per line, its synonyms after ``|``.
 
-        Blank lines and lines that start with ``#`` are skipped. A concept that is listed twice, or in two spellings such
-        as ``Horseshoe Arch`` and ``horseshoe arch``, is used once: with its first spelling and the synonyms of both
+        Blank lines and lines that start with ``#`` are skipped. A concept that is listed twice, or in two spellings
+        (``Horseshoe Arch`` and ``horseshoe arch``), is used once: with its first spelling and the synonyms of both
         lines. A warning says so. See :func:`concept_key` for what counts as a spelling.
 
         Args:
