@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ from choqolate._util.checks import as_names, check_choice, check_number, check_s
 from choqolate._util.files import check_output, write_bytes
 from choqolate._util.progress import item_bar
 from choqolate._util.text import counted
-from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
+from choqolate.concepts.embedding import Embeddings, embed
 from choqolate.concepts.scoring import concept_vectors, encode_prompts
 from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary, concept_key
 from choqolate.concepts.word_evidence import (
@@ -28,8 +28,10 @@ from choqolate.concepts.word_evidence import (
 )
 from choqolate.concepts.word_lists import WordList
 from choqolate.concepts.word_steps import REASONS, Dropped, Remaining
+from choqolate.data.image_list import read_csv
 from choqolate.data.rows import Rows
 from choqolate.data.scores import ConceptScores
+from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
 
 WAYS = ("medoids", "relevance")
@@ -193,7 +195,7 @@ def _from_scores(left: Remaining, table: ConceptScores, seed: int) -> WordEviden
     unscored = [number for number, place in enumerate(places) if place is None]
     left.drop("unscored", dict.fromkeys(unscored, ("is no concept of the table", "")))
     rows = _training(left, table.rows)
-    wanted = [place for place in places if place is not None]
+    wanted = np.array([place for place in places if place is not None], dtype=np.intp)
     classes = ClassRows.of(None if table.labels is None else table.labels[rows])
     return evidence_from_scores(table.scores[np.ix_(rows, wanted)], classes, seed)
 
@@ -228,7 +230,59 @@ def _text_vectors(
     """Vectors of words ``(M, d)`` and of classes ``(C, d)``; the encoder is loaded once, if a text is new."""
     if backbone is not None:
         source.folder.check(backbone, precision=False)
-    parts = [words, *([Vocabulary(classes, templates=words.templates)] if classes else [])]
+    parts = [words, *([Vocabulary(tuple(classes), templates=words.templates)] if classes else [])]
     encode_prompts(source.folder, [text for part in parts for text in part.prompts()], backbone, verbose=verbose)
     vectors = [concept_vectors(source.folder, part) for part in parts]
     return vectors[0], vectors[1] if classes else np.empty((0, vectors[0].shape[1]), np.float32)
+
+
+def open_source(
+    source: str | os.PathLike[str],
+    *,
+    manifest: str | os.PathLike[str] | None = None,
+    backbone: Backbone | str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    workers: int | None = None,
+    verbose: bool = False,
+) -> ConceptScores | Embeddings:
+    """Open what words can be chosen on: a table of scores, a folder of embeddings, or images, which are encoded.
+
+    Args:
+        source: a table of scores (Parquet or CSV), a folder of embeddings, a folder of images, or a CSV file of them.
+        manifest: a CSV file with labels, split and groups to join by path.
+        backbone: the encoder of images, or its name or folder; by default that of the paper.
+        device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
+        workers: processes that decode images, see :func:`~choqolate.embed`.
+        verbose: show progress bars (on a terminal).
+
+    Raises:
+        ChoqolateError: if there is no such thing.
+    """
+    path = Path(source)
+    rows = None if manifest is None else read_csv(manifest)
+    table = _table(path)
+    if table is not None:
+        return table if rows is None else table.join(rows)
+    if Embeddings.are_in(path):
+        encoded = Embeddings.load(path)
+    else:
+        images = read_source(path)
+        encoder = backbone or DEFAULT_BACKBONE
+        if not isinstance(encoder, Backbone):
+            encoder = load_backbone(encoder, device=device, precision=precision)
+        encoded = embed(images, encoder, workers=workers, verbose=verbose)
+    return encoded if rows is None else replace(encoded, manifest=encoded.manifest.join(rows))
+
+
+def _table(path: Path) -> ConceptScores | None:
+    """A table of scores; ``None`` for a folder, or a CSV file that lists images instead."""
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix not in (".parquet", ".csv"):
+        return None
+    try:
+        return ConceptScores.load(path)
+    except ChoqolateError:
+        if suffix == ".parquet" or not path.is_file():
+            raise
+        return None
