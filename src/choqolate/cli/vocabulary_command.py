@@ -25,7 +25,7 @@ def vocabulary(
     words: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[WORDS]...",
+            metavar="WORDS",
             help="Word lists: text with one concept per line, or JSON with one list per class. Can be left out if "
             "--for is a table of scores.",
             show_default=False,

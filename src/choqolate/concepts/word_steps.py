@@ -200,7 +200,9 @@ class Remaining:
         if by == "relevance":
             assert evidence.relevance is not None
             chosen = set(most_relevant(evidence.relevance, evidence.directions, keep).tolist())
-            found = {word: ("is less relevant for the classes", "") for word in range(len(self)) if word not in chosen}
+            found = {
+                word: ("adds less to telling the classes apart", "") for word in range(len(self)) if word not in chosen
+            }
         else:
             _, medoids = cluster_medoids(evidence.directions, keep, seed)
             found = {
