@@ -44,7 +44,7 @@ def measure(table: cq.ConceptScores, settings: dict, seeds: int) -> str:
     correlation = cq.metrics.concept_correlation(test.scores)
     rows = []
     for run in runs:
-        attributions = run.class_attributions_ if settings["n_nodes"] is None else run.node_attributions_
+        attributions = run.node_attributions_
         weights = np.sort(attributions, axis=1)[:, ::-1].cumsum(axis=1)
         rows.append(
             (
