@@ -102,7 +102,7 @@ def vocabulary(
     from choqolate.concepts.backbones import load_backbone
     from choqolate.concepts.vocabulary import TEMPLATES
     from choqolate.concepts.vocabulary_choice import choose_vocabulary, open_source
-    from choqolate.concepts.word_lists import read_words
+    from choqolate.concepts.word_lists import WordList, read_words
     from choqolate.data.scores import ConceptScores
 
     targets = [output, *([report] if report else [])]
@@ -128,12 +128,12 @@ def vocabulary(
             workers=workers,
             verbose=True,
         )
-    if found is None and not isinstance(opened, ConceptScores):
-        raise ChoqolateError(
-            f"Expected word lists, because {source} has no concepts of its own. Name a text or JSON file."
-        )
+    if found is None:
+        if not isinstance(opened, ConceptScores):
+            raise ChoqolateError(f"Expected word lists, because {source} names no concepts. Name a text or JSON file.")
+        found = WordList.of(opened.concepts)
     choice = choose_vocabulary(
-        found if found is not None else opened.concepts,
+        found,
         opened,
         keep=keep,
         by=by.value,
