@@ -90,6 +90,15 @@ def test_the_python_code_of_the_page_on_predictions_runs(newcomer, capsys):
     assert "waterbird" in capsys.readouterr().out
 
 
+def test_the_python_code_of_the_page_on_vocabularies_runs(newcomer, capsys):
+    bird_table(None, n_rows=300).save("scores.parquet")
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "vocabulary.md").read_text(), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(compile(block, "vocabulary.md", "exec"), space)
+    assert "kept 4 of 6 words" in capsys.readouterr().out
+    assert space["smaller"].concepts == cq.Vocabulary.read(newcomer / "concepts.txt").concepts
+
+
 def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     bird_table(None, n_rows=600).save("scores.parquet")
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "research.md").read_text(), re.DOTALL)

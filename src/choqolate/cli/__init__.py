@@ -21,15 +21,16 @@ import choqolate.cli.model_commands
 import choqolate.cli.predict_commands
 import choqolate.cli.research_commands
 import choqolate.cli.simplify_command
-import choqolate.cli.studio_command  # noqa: F401
+import choqolate.cli.studio_command
+import choqolate.cli.vocabulary_command  # noqa: F401
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 __all__ = ["app", "main"]
 
 ORDER = [
-    *("demo", "datasets", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card", "studio"),
-    *("remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
+    *("demo", "datasets", "vocabulary", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card"),
+    *("studio", "remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
 ]
 app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
 

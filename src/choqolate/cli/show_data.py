@@ -13,6 +13,7 @@ from rich.text import Text
 from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.vocabulary_choice import VocabularyChoice
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import Rows
 from choqolate.data.splits import SPLITS
@@ -131,3 +132,11 @@ def show_next_to_scores(rows: Rows, output: Path) -> None:
         console.print(Text("There are no labels to train on: put each class into a folder, or use --manifest."))
     else:
         show_next("The scores are", output, ["fit", str(output), "-o", "model"])
+
+
+def show_vocabulary_choice(choice: VocabularyChoice) -> None:
+    """What was read, what was dropped and why, and what was kept."""
+    console = open_console()
+    for line in choice.lines():
+        style = "bold" if line.startswith("kept ") else ""
+        console.print(Text(printable_name(line), style=style), soft_wrap=True)

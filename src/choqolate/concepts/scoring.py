@@ -22,6 +22,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
 _WINDOW_BLOCKS = 8  # of scores in memory at a time: neighboring parts read the same shards again
+_TEXTS_AT_ONCE = 2048  # what a kill can cost at most
 
 
 def score(
@@ -118,15 +119,28 @@ def _provenance(embeddings: Embeddings, vocabulary: Vocabulary) -> Provenance:
     )
 
 
-def encode_prompts(folder: EmbeddingFolder, prompts: Sequence[str], backbone: Backbone | None = None) -> np.ndarray:
-    """Unit vectors ``(T, d)`` of texts; only those that the folder does not hold yet are encoded."""
+def encode_prompts(
+    folder: EmbeddingFolder, prompts: Sequence[str], backbone: Backbone | None = None, *, verbose: bool = False
+) -> np.ndarray:
+    """Unit vectors ``(T, d)`` of texts; only those that the folder does not hold yet are encoded.
+
+    Args:
+        folder: of the embeddings.
+        prompts: the texts.
+        backbone: as in :func:`score`.
+        verbose: show a progress bar (on a terminal).
+    """
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
     known = folder.texts.digests()
     fresh = {digest: prompt for digest, prompt in zip(digests, prompts, strict=True) if digest not in known}
     if fresh:
         if backbone is None:
             backbone = _named_backbone(folder)
-        folder.texts.add(list(fresh), backbone.encode_texts(list(fresh.values())))
+        with item_bar(len(fresh), "encoding texts", enabled=verbose) as advance:
+            for start in range(0, len(fresh), _TEXTS_AT_ONCE):
+                part = list(fresh)[start : start + _TEXTS_AT_ONCE]
+                folder.texts.add(part, backbone.encode_texts([fresh[digest] for digest in part]))
+                advance(len(part))
     return folder.texts.get(digests)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,16 @@ from choqolate.data.provenance import VocabularyRecord
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 TEMPLATES = ("{}",)  # Eq. (1) of the paper encodes the concept itself
+
+
+def concept_key(name: str) -> str:
+    """What all spellings of one concept share: case, spaces, underscores, Unicode forms and a final period are ignored.
+
+    >>> concept_key(" Horseshoe_Arch. ") == concept_key("horseshoe  arch")
+    True
+    """
+    words = unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()
+    return " ".join(words).rstrip(". ") or name
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,10 +75,11 @@ class Vocabulary:
 
     @classmethod
     def parse(cls, lines: Iterable[str], spurious: Iterable[str] = (), templates: Sequence[str] = TEMPLATES) -> Self:
-        """A vocabulary from lines of text: a concept a line, its synonyms after ``|``.
+        """Read a vocabulary from lines of text: one concept per line, its synonyms after ``|``.
 
-        Blank lines and lines that start with ``#`` are skipped. A concept that stands twice is used once, with the
-        synonyms of both lines, and a warning says so.
+        Blank lines and lines that start with ``#`` are skipped. A concept that is listed twice, or in two spellings
+        (``Horseshoe Arch`` and ``horseshoe arch``), is used once: with its first spelling and the synonyms of both
+        lines. A warning says so. See :func:`concept_key` for what counts as a spelling.
 
         Args:
             lines: the concepts.
@@ -91,7 +103,8 @@ class Vocabulary:
     @classmethod
     def _from_words(cls, lines: Iterable[str], spurious: Iterable[str], templates: Sequence[str]) -> Self:
         core, marked = _parse(lines), _parse(spurious)
-        both = [name for name in marked if name in core]
+        known = set(map(concept_key, core))
+        both = [name for name in marked if concept_key(name) in known]
         if both:
             raise ChoqolateError(
                 f"expected every concept either among the concepts or among the spurious ones, got {listed(both)} in "
@@ -177,24 +190,38 @@ class Vocabulary:
 
 def _parse(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """All words of each concept by its name."""
-    if isinstance(lines, str):
-        lines = lines.splitlines()
-    found: dict[str, tuple[str, ...]] = {}
-    twice: list[str] = []
-    for number, line in enumerate(lines, start=1):
+    found: dict[str, dict[str, str]] = {}  # by key of the concept: its words by their keys
+    twice: dict[str, str] = {}
+    for words in read_lines(lines):
+        key = concept_key(words[0])
+        if key in found:
+            twice[key] = words[0]
+        known = found.setdefault(key, {})
+        for word in words:
+            known.setdefault(concept_key(word), word)
+    if twice:
+        names = [(next(iter(found[key].values())), other) for key, other in twice.items()]
+        texts = [name if name == other else f"{name} (also {other})" for name, other in names]
+        message = f"listed more than once and used once: {listed(texts)}"
+        warnings.warn(message, ChoqolateWarning, stacklevel=4)  # the caller of parse or read
+    concepts = [tuple(words.values()) for words in found.values()]
+    return {words[0]: words for words in concepts}
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """The name and the synonyms of each line; blank lines and comments are skipped.
+
+    Raises:
+        ChoqolateError: if a word is missing beside a ``|``.
+    """
+    for number, line in enumerate(lines.splitlines() if isinstance(lines, str) else lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
         words = tuple(word.strip() for word in text.split("|"))
         if not all(words):
             raise ChoqolateError(f"expected a word on both sides of every |, got {text!r} in line {number}")
-        if words[0] in found:
-            twice.append(words[0])
-        found[words[0]] = tuple(dict.fromkeys((*found.get(words[0], ()), *words)))
-    if twice:
-        message = f"listed more than once and used once: {listed(list(dict.fromkeys(twice)))}"
-        warnings.warn(message, ChoqolateWarning, stacklevel=4)  # the caller of parse or read
-    return found
+        yield words
 
 
 def _lines(path: Path) -> list[str]:
