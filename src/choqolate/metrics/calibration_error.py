@@ -43,9 +43,13 @@ def expected_calibration_error(
 def calibration_gaps(
     y_true: Labels, probabilities: ArrayLike, classes: Sequence[Any] | None = None, bins: int = 15
 ) -> np.ndarray:
-    """Sums of accuracy minus confidence over the rows of each bin (bins,): those of several blocks of rows add up.
+    """Sum accuracy minus confidence over the rows of each bin, ``(bins,)``.
 
-    Args and errors are those of :func:`expected_calibration_error`, which is the sum of their sizes per row.
+    The sums of several blocks of rows add up. The expected calibration error is the sum of their absolute values, divided
+    by the number of rows. Arguments and errors are those of :func:`expected_calibration_error`.
+
+    >>> calibration_gaps([0, 1], [[0.9, 0.1], [0.6, 0.4]], bins=2)
+    array([ 0. , -0.5])
     """
     check_number("bins", bins, minimum=1, whole=True)
     return binned_gaps(*_confidences(y_true, probabilities, classes), bins)
