@@ -1,7 +1,7 @@
-"""Compile the native kernel of the Choquet integral, if there is a C compiler.
+"""Compile the native kernels of the Choquet integral, if there is a C compiler.
 
-Hatch runs this when the package is built or installed. ``kernel.c`` is compiled once per precision and instruction set,
-and everything is linked into one library beside it. ``native_build.json`` records what was built, or why nothing was;
+Hatch runs this when the package is built or installed. Each kernel is compiled once per precision and instruction set,
+and everything is linked into one library beside the sources. ``native_build.json`` records what was built, or why nothing was;
 ``choqolate.show_config()`` shows it. A missing or failing compiler is not an error: the package works without.
 
 The library does not depend on the version of Python, so a wheel that holds it is tagged ``py3-none-<platform>``.
@@ -20,12 +20,14 @@ import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("src/choqolate/integral")
+KERNELS, SOURCES = ("kernel.c", "minimum_kernel.c"), ("kernel.c", "kernel.h", "minimum_kernel.c")
 LIBRARY, RECORD = "native_kernel.so", "native_build.json"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fno-math-errno", "-Wno-psabi"]
 PRECISIONS = {"f32": [], "f64": ["-DDOUBLE"]}
@@ -48,7 +50,7 @@ class CustomBuildHook(BuildHookInterface):
         folder = Path(self.root) / FOLDER
         self.scratch = tempfile.TemporaryDirectory()
         built = Path(self.scratch.name)
-        record = build(folder / "kernel.c", built)
+        record = build(folder, built)
         (built / RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
         if version == "editable":  # the package is used where it stands
             for file in (built / LIBRARY, built / RECORD):
@@ -73,8 +75,8 @@ class CustomBuildHook(BuildHookInterface):
             self.scratch.cleanup()
 
 
-def build(source: Path, folder: Path) -> dict[str, Any]:
-    """Compile ``kernel.c`` into a library in a folder; return the build record."""
+def build(sources: Path, folder: Path) -> dict[str, Any]:
+    """Compile the kernels of one folder into a library in another; return the build record."""
     if os.environ.get("CHOQOLATE_NATIVE", "1") == "0":
         return {"reason": "CHOQOLATE_NATIVE=0 was set when the package was installed"}
     if sys.platform not in ("linux", "darwin"):
@@ -86,13 +88,13 @@ def build(source: Path, folder: Path) -> dict[str, Any]:
     failure = ""
     for openmp in (["-fopenmp"], []):  # some compilers come without it
         try:
-            library = link(compiler, compile_all(compiler, source, folder, openmp), folder, openmp)
+            library = link(compiler, compile_all(compiler, sources, folder, openmp), folder, openmp)
             return {
                 "library": LIBRARY,
                 "compiler": version_of(compiler),
                 "openmp": bool(openmp),
                 "variants": list(VARIANTS),
-                "source": digest(source),
+                "source": digest(*(sources / name for name in SOURCES)),
                 "contents": digest(library),
             }
         except subprocess.CalledProcessError as error:
@@ -115,9 +117,9 @@ def platform_tag() -> str:
     return tag.replace("universal2", platform.machine())  # the library holds one architecture
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file: the library is used only with the source that it was built from, and only if it is whole."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(*paths: Path) -> str:
+    """SHA-256 of files: the library is used only with the sources that it was built from, and only if it is whole."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def find_compiler() -> list[str] | None:
@@ -129,17 +131,17 @@ def find_compiler() -> list[str] | None:
     return None
 
 
-def compile_all(compiler: list[str], source: Path, scratch: Path, openmp: list[str]) -> list[Path]:
-    """Object files of all precisions and instruction sets."""
+def compile_all(compiler: list[str], sources: Path, scratch: Path, openmp: list[str]) -> list[Path]:
+    """Object files of all kernels, precisions and instruction sets."""
 
-    def compile_one(precision: str, variant: str) -> Path:
-        out = scratch / f"{precision}_{variant}.o"
+    def compile_one(kernel: str, precision: str, variant: str) -> Path:
+        out = scratch / f"{Path(kernel).stem}_{precision}_{variant}.o"
         options = [*FLAGS, *openmp, *PRECISIONS[precision], *VARIANTS[variant], f"-DSUFFIX={precision}_{variant}"]
-        run([*compiler, *options, "-c", str(source), "-o", str(out)])
+        run([*compiler, *options, "-c", str(sources / kernel), "-o", str(out)])
         return out
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compile_one, *zip(*((p, v) for p in PRECISIONS for v in VARIANTS), strict=True)))
+        return list(pool.map(compile_one, *zip(*product(KERNELS, PRECISIONS, VARIANTS), strict=True)))
 
 
 def link(compiler: list[str], objects: list[Path], scratch: Path, openmp: list[str]) -> Path:

@@ -79,7 +79,7 @@ def minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None) -> Tens
     tensor([[0.7500]])
     """
     out, tables = u.new_empty(len(u), len(p)), _tables(p, q)
-    for slabs in _sorted_chunks(u, inputs, tables[0]):
+    for slabs in _slabs(u, inputs, tables[0]):
         out[slabs.rows] = torch.cat([_chunk_minima(slabs, table) for table in tables], 1)
     return out
 
@@ -91,7 +91,7 @@ def gradients(
     tables = _tables(p, q)
     grad_u = u.new_zeros(u.shape if for_u else 0)
     grad_tables = [torch.zeros_like(table[:-1]) for table in tables] if for_weights else []
-    for slabs in _sorted_chunks(u, inputs, tables[0]):
+    for slabs in _slabs(u, inputs, tables[0]):
         parts = g[slabs.rows].split([table.shape[1] // 2 for table in tables], 1)
         if for_u:
             for table, part in zip(tables, parts, strict=True):
@@ -144,7 +144,7 @@ class _Slabs:
         return places.view(-1, n_rows)[: self.n_inputs]
 
 
-def _sorted_chunks(u: Tensor, inputs: SortedInputs | None, table: Tensor) -> Iterator[_Slabs]:
+def _slabs(u: Tensor, inputs: SortedInputs | None, table: Tensor) -> Iterator[_Slabs]:
     """All rows, in chunks that fit the workspace; ``table`` is the widest that will be gathered."""
     n_inputs, width = u.shape[1], table.shape[1]
     n_runs = -(-n_inputs // _RUN_LENGTH)
@@ -152,11 +152,16 @@ def _sorted_chunks(u: Tensor, inputs: SortedInputs | None, table: Tensor) -> Ite
     step = min(len(u), fitting(n_inputs * max(16, width)))
     missing = (0, n_runs * length - n_inputs)
     space = table.new_empty(step * n_runs * length * width)  # fresh memory for each chunk would cost page faults
-    for rows in slices(len(u), step):
-        chunk = sort_inputs(u[rows]) if inputs is None else inputs[rows]
+    for rows, chunk in sorted_chunks(u, inputs, step):
         padded = pad(chunk.order, missing, value=n_inputs), pad(chunk.gaps, missing)
         order, gaps = (x.view(-1, n_runs, length).permute(2, 0, 1).contiguous() for x in padded)
         yield _Slabs(rows, n_inputs, order, gaps, space)
+
+
+def sorted_chunks(u: Tensor, inputs: SortedInputs | None, step: int) -> Iterator[tuple[slice, SortedInputs]]:
+    """All rows, ``step`` at a time; sorted here unless they were before."""
+    for rows in slices(len(u), step):
+        yield rows, sort_inputs(u[rows]) if inputs is None else inputs[rows]
 
 
 def _chunk_minima(slabs: _Slabs, table: Tensor) -> Tensor:

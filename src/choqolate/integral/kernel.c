@@ -8,25 +8,11 @@
  * and min(u_j, u_j) = u_j makes linear_j the "pair" (j, j). A minimum is computed in a register for a vector of rows
  * and multiplied at once with the weights of several integrals. It never goes to memory.
  *
- * This file is compiled once per precision and instruction set: DOUBLE selects the precision, SUFFIX ends the names of
- * the functions. There are no allocations and no global state: the caller provides all memory. Every sum is taken in
- * an order that does not depend on the number of threads.
- *
  * Arrays are contiguous, except the inputs u and the gradients g, which have a step for each of their three axes.
  */
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "kernel.h"
 
 #ifdef DOUBLE
-typedef double real;
-typedef int64_t bits;
 #define EXP_DEGREE 13
 #define MANTISSA 52
 #define EXP_BIAS 1023
@@ -35,8 +21,6 @@ typedef int64_t bits;
 #define LN2_HIGH 0x1.62e42fefa3800p-1
 #define LN2_LOW 0x1.ef35793c76730p-45
 #else
-typedef float real;
-typedef int32_t bits;
 #define EXP_DEGREE 7
 #define MANTISSA 23
 #define EXP_BIAS 127
@@ -46,25 +30,9 @@ typedef int32_t bits;
 #define LN2_LOW -0x1.bd0106p-13f
 #endif
 
-#ifndef VECTOR_BYTES
-#if defined(__AVX512F__)
-#define VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-#endif
-#ifdef DOUBLE
-#define LANES (VECTOR_BYTES / 8)
-#else
-#define LANES (VECTOR_BYTES / 4)
-#endif
-
 #define NODES 8           /* integrals per tile: they share the rows that are laid out for them */
-#define QUAD 4            /* integrals whose sums stay in registers, for ROWS vectors of rows or for PAIRS pairs: */
-#define ROWS 2            /* enough sums that the multipliers wait neither for each other nor for memory, */
-#define PAIRS 3           /* and few enough for 16 registers */
+#define ROWS 2            /* vectors of rows, or */
+#define PAIRS 3           /* pairs, whose sums for QUAD integrals stay in registers: enough not to wait for each other */
 #define CHUNK 8           /* vectors of rows that use a panel of weights before the next is fetched */
 #define PANEL 4096        /* weights of a panel: half of the first-level cache */
 #define GRADIENT_ROWS 512 /* rows of the batch that a gradient sums at a time */
@@ -72,19 +40,6 @@ typedef int32_t bits;
 #ifndef GROUP
 #define GROUP (1 << 19) /* weights prepared at a time */
 #endif
-#ifndef PARALLEL_FROM
-#define PARALLEL_FROM 2e6 /* multiplications that are worth waking other threads for */
-#endif
-
-#define JOIN(a, b) a##_##b
-#define NAMED(name, suffix) JOIN(name, suffix)
-#define EXPORT(name) NAMED(name, SUFFIX)
-#define INLINE static inline __attribute__((always_inline))
-
-typedef ptrdiff_t index;
-typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
-typedef bits ivec __attribute__((vector_size(VECTOR_BYTES)));
-typedef real loose __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
 typedef struct {
     const real *data;
@@ -92,19 +47,6 @@ typedef struct {
 } strided;
 
 /* ---------------------------------------------------------------- small things */
-
-INLINE index smaller(index a, index b) { return a < b ? a : b; }
-INLINE index larger(index a, index b) { return a > b ? a : b; }
-INLINE index parts_of(index n, index size) { return (n + size - 1) / size; }
-INLINE index round_up(index n) { return parts_of(n, 16) * 16; } /* whole cache lines in both precisions */
-
-INLINE int this_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
 
 /* One instruction where the compiler has a name for it. */
 #if defined(__clang__)
@@ -127,12 +69,6 @@ INLINE vec choose(ivec where, vec a, vec b) { return (vec)(((ivec)a & where) | (
 INLINE vec minimum(vec a, vec b) { return choose(a < b, a, b); }
 INLINE vec maximum(vec a, vec b) { return choose(a > b, a, b); }
 #endif
-
-INLINE real sum_lanes(vec x) {
-    real total = 0;
-    for (int i = 0; i < LANES; i++) total += x[i];
-    return total;
-}
 
 INLINE real sum_of(const real *x, index count) {
     vec sum = {0};
@@ -157,45 +93,6 @@ INLINE vec exponential(vec x) {
     ivec exponent = (ivec)shifted - (ivec)((vec){0} + (real)ROUNDING) + (bits)EXP_BIAS;
     value *= (vec)(exponent << MANTISSA);
     return (vec)((ivec)value & ~vanishes);
-}
-
-/* Within each 16 bytes, which processors shuffle fastest: the even lanes of a, then of b; and the odd ones. */
-#if VECTOR_BYTES == 16 && defined(DOUBLE)
-#define EVEN 0, 2
-#define ODD 1, 3
-#elif VECTOR_BYTES == 32 && defined(DOUBLE)
-#define EVEN 0, 4, 2, 6
-#define ODD 1, 5, 3, 7
-#elif defined(DOUBLE)
-#define EVEN 0, 8, 2, 10, 4, 12, 6, 14
-#define ODD 1, 9, 3, 11, 5, 13, 7, 15
-#elif VECTOR_BYTES == 16
-#define EVEN 0, 2, 4, 6
-#define ODD 1, 3, 5, 7
-#elif VECTOR_BYTES == 32
-#define EVEN 0, 2, 8, 10, 4, 6, 12, 14
-#define ODD 1, 3, 9, 11, 5, 7, 13, 15
-#else
-#define EVEN 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
-#define ODD 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
-#endif
-#ifdef __clang__
-#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define PICK(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
-#endif
-
-INLINE vec add_neighbors(vec a, vec b) { return PICK(a, b, EVEN) + PICK(a, b, ODD); }
-
-/* The sum of the lanes of each of QUAD vectors. */
-INLINE void sum_each(const vec *x, real *out) {
-    vec sums[2] = {add_neighbors(x[0], x[1]), add_neighbors(x[2], x[3])};
-    if (sizeof(real) == 4) sums[0] = add_neighbors(sums[0], sums[1]);
-    for (int n = 0; n < QUAD; n++) {
-        const int each = 16 / sizeof(real);
-        out[n] = sums[n / each][n % each];
-        for (int i = each; i < LANES; i += each) out[n] += sums[n / each][i + n % each];
-    }
 }
 
 /* ---------------------------------------------------------------- weights */

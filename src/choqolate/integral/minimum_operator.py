@@ -1,7 +1,7 @@
 """The expected minimum as an operator of PyTorch: compiled, exported, transformed and differentiated like its own.
 
-``choqolate::expected_minimum`` and its gradients are registered operators, computed by running sums over a few sorted
-rows at a time. Graph capture (``torch.compile``, ``torch.export``) sees one node per factored layer.
+``choqolate::expected_minimum`` and its gradients are registered operators, computed by running sums over sorted rows:
+by the native kernel, or by PyTorch operations. Graph capture (``torch.compile``, ``torch.export``) sees one node per factored layer.
 
 First derivatives come from the running sums. Derivatives of derivatives and forward-mode derivatives come from the
 formula in ordinary PyTorch operations, which takes memory for all inputs of all terms of all rows.
@@ -10,12 +10,13 @@ formula in ordinary PyTorch operations, which takes memory for all inputs of all
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from choqolate.integral import expected_minimum
+from choqolate.integral import expected_minimum, native, native_minimum
 from choqolate.integral.expected_minimum import SortedInputs
 from choqolate.integral.operator_registration import define_operator, has_tangent, one_by_one, transforms_active
 from choqolate.integral.precision import without_autocast
@@ -55,7 +56,7 @@ def expect_minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None =
 def _expected_minimum(u: Tensor, p: Tensor, q: Tensor, order: Tensor | None, gaps: Tensor | None) -> Tensor:
     """Values ``(B, C)``."""
     with without_autocast(u):
-        return expected_minimum.minima(u, p, q, _sorted(order, gaps))
+        return _kernel(u).minima(u, p, q, _sorted(order, gaps))
 
 
 @define_operator(_GRADIENTS)
@@ -71,7 +72,11 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of ``u``, ``p`` and ``q``, empty where not asked for; all at once, since each needs the sorted rows."""
     with without_autocast(u):
-        return expected_minimum.gradients(u, p, q, _sorted(order, gaps), g, for_u, for_weights)
+        return _kernel(u).gradients(u, p, q, _sorted(order, gaps), g, for_u, for_weights)
+
+
+def _kernel(u: Tensor) -> ModuleType:
+    return native_minimum if native.serves(u) else expected_minimum
 
 
 def _sorted(order: Tensor | None, gaps: Tensor | None) -> SortedInputs | None:

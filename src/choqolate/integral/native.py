@@ -1,7 +1,8 @@
-"""The native kernel: finding the library, checking it, calling it.
+"""The native kernels: finding their library, checking it, calling the kernel of pairwise integrals.
 
-The library is compiled from ``kernel.c`` when the package is installed. Without it, or with ``CHOQOLATE_NATIVE=0`` in
-the environment, :mod:`choqolate.integral.blocked` computes the same with PyTorch operations.
+The library is compiled from the C sources beside this file when the package is installed. Without it, or with
+``CHOQOLATE_NATIVE=0`` in the environment, :mod:`choqolate.integral.blocked` and
+:mod:`choqolate.integral.expected_minimum` compute the same with PyTorch operations.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from choqolate.integral.tensor_cache import workspace
 
 SWITCH = "CHOQOLATE_NATIVE"
 _HERE = Path(__file__).parent
-_SOURCE, _RECORD = _HERE / "kernel.c", _HERE / "native_build.json"
+_SOURCES, _RECORD = ("kernel.c", "kernel.h", "minimum_kernel.c"), _HERE / "native_build.json"
 _RECORDED = {"library", "source", "contents", "variants", "openmp", "compiler"}
 _PRECISIONS = {torch.float32: "f32", torch.float64: "f64"}
 _VARIANTS = {"AVX2": "avx2", "AVX512": "avx512"}  # by what PyTorch says that the processor can do
@@ -32,12 +33,16 @@ _VARIANTS = {"AVX2": "avx2", "AVX512": "avx512"}  # by what PyTorch says that th
 _pointer, _size, _int = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
 _ROWS, _SHAPE, _TEAM = [_pointer, _size, _size, _size], [_size] * 4, [_pointer, _int]
 _SIGNATURES = {
-    "workspace": [*_SHAPE, _int, _int],
-    "values": [*_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_SHAPE, *_TEAM],
-    "input_gradient": [*_ROWS, _pointer, _int, _pointer, *_ROWS, _pointer, *_SHAPE, *_TEAM],
-    "weight_gradient": [
+    "choquet_workspace": [*_SHAPE, _int, _int],
+    "choquet_values": [*_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_SHAPE, *_TEAM],
+    "choquet_input_gradient": [*_ROWS, _pointer, _int, _pointer, *_ROWS, _pointer, *_SHAPE, *_TEAM],
+    "choquet_weight_gradient": [
         *_ROWS, _pointer, _int, _pointer, _pointer, _pointer, *_ROWS, _pointer, _pointer, *_SHAPE, *_TEAM,
     ],
+    "minimum_workspace": [*[_size] * 3, _int],
+    "minimum_values": [*[_pointer] * 5, *_SHAPE, *_TEAM],
+    "minimum_input_gradient": [*[_pointer] * 4, _size, _pointer, *[_size] * 3, *_TEAM],
+    "minimum_weight_gradient": [*[_pointer] * 5, _size, _pointer, _pointer, *[_size] * 3, *_TEAM],
 }  # fmt: skip
 
 _paused = False
@@ -67,8 +72,8 @@ class _Functions:
 
     def __init__(self, library: ctypes.CDLL, suffix: str) -> None:
         for name, types in _SIGNATURES.items():
-            function = getattr(library, f"choquet_{name}_{suffix}")
-            function.argtypes, function.restype = types, _size if name == "workspace" else None
+            function = getattr(library, f"{name}_{suffix}")
+            function.argtypes, function.restype = types, _size if name.endswith("workspace") else None
             setattr(self, name, function)
 
     def __getattr__(self, name: str) -> Any: ...
@@ -85,8 +90,8 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
         return NativeStatus(False, "it was not built when the package was installed"), {}
     if not _RECORDED <= record.keys():
         return NativeStatus(False, str(record.get("reason", "it was not built when the package was installed"))), {}
-    if record["source"] != _digest(_SOURCE):
-        return NativeStatus(False, "it was built from another version of kernel.c; install the package again"), {}
+    if record["source"] != _digest(*(_HERE / name for name in _SOURCES)):
+        return NativeStatus(False, "it was built from another version of its source; install the package again"), {}
     if record["contents"] != _digest(library_path):  # loading half a library would end the process
         return NativeStatus(False, "the library is missing or damaged; install the package again"), {}
     variant = _VARIANTS.get(torch.backends.cpu.get_cpu_capability(), "baseline")
@@ -101,8 +106,9 @@ def _load() -> tuple[NativeStatus, dict[torch.dtype, _Functions]]:
     return NativeStatus(True, reason, variant, openmp, _shares_threads(library) if openmp else None), functions
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+def _digest(*paths: Path) -> str:
+    whole = all(path.is_file() for path in paths)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest() if whole else ""
 
 
 def _shares_threads(library: ctypes.CDLL) -> bool | None:
@@ -136,11 +142,16 @@ def serves(u: Tensor) -> bool:
     return not _paused and u.dtype in _PRECISIONS and u.device.type == "cpu" and _load()[0].in_use
 
 
+def functions_for(dtype: torch.dtype) -> _Functions:
+    """The functions of the library for a precision, by their names in C."""
+    return _load()[1][dtype]
+
+
 def integrate(u: Tensor, weights: Tensor, softmax: bool, values: Tensor, mass: Tensor, scale: Tensor) -> None:
     """Fill the values ``(B, N)``; of a softmax also the mass of the pairs ``(N,)`` and its scale ``(N, 2)``."""
     weights = weights.contiguous()
     functions, shape, space, threads = _prepare(u, weights, softmax)
-    functions.values(
+    functions.choquet_values(
         *_rows(u), weights.data_ptr(), softmax, values.data_ptr(), mass.data_ptr(), scale.data_ptr(), *shape,
         space.data_ptr(), threads,
     )  # fmt: skip
@@ -151,7 +162,7 @@ def input_gradient(u: Tensor, weights: Tensor, softmax: bool, scale: Tensor, g: 
     grad = torch.empty(u.shape, dtype=u.dtype, device=u.device)
     weights, scale = weights.contiguous(), scale.contiguous()
     functions, shape, space, threads = _prepare(u, weights, softmax)
-    functions.input_gradient(
+    functions.choquet_input_gradient(
         *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), *_rows(g), grad.data_ptr(), *shape,
         space.data_ptr(), threads,
     )  # fmt: skip
@@ -173,7 +184,7 @@ def weight_gradient(
     weights, scale, values, mass = (x.contiguous() for x in (weights, scale, values, mass))
     g_mass = None if g_mass is None else g_mass.contiguous()
     functions, shape, space, threads = _prepare(u, weights, softmax)
-    functions.weight_gradient(
+    functions.choquet_weight_gradient(
         *_rows(u), weights.data_ptr(), softmax, scale.data_ptr(), values.data_ptr(), mass.data_ptr(), *_rows(g),
         None if g_mass is None else g_mass.data_ptr(), grad.data_ptr(), *shape, space.data_ptr(), threads,
     )  # fmt: skip
@@ -188,6 +199,6 @@ def _rows(x: Tensor) -> tuple[int, ...]:
 
 def _prepare(u: Tensor, weights: Tensor, softmax: bool) -> tuple[_Functions, tuple[int, ...], Tensor, int]:
     """The functions for this precision, sizes, workspace (hold it until the call is over) and threads."""
-    functions, threads = _load()[1][u.dtype], torch.get_num_threads()
+    functions, threads = functions_for(u.dtype), torch.get_num_threads()
     shape = (*u.shape, weights.shape[-3]) if u.ndim == 3 else (1, *u.shape, weights.shape[-3])
-    return functions, shape, workspace(functions.workspace(*shape, softmax, threads), u), threads
+    return functions, shape, workspace(functions.choquet_workspace(*shape, softmax, threads), u), threads
