@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -142,8 +143,7 @@ def _first_sentence(error: Exception) -> str:
 def _read_environment() -> None:
     """Let Ray forget the token and the mode that it read when it was imported or last connected."""
     with suppress(ImportError, AttributeError):  # Ray before 2.50 has no tokens
-        from ray import _raylet
-
+        _raylet = import_module("ray._raylet")
         _raylet.Config.initialize("")
         _raylet.AuthenticationTokenLoader.instance().reset_cache()
 

@@ -39,6 +39,9 @@ def score_images(
     batch_size: int | None = None,
     on_error: str = "skip",
     quarantine: Place | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     on_read: Callable[[Manifest], None] | None = None,
     on_embedded: Callable[[Embeddings], None] | None = None,
     verbose: bool = False,
@@ -60,7 +63,7 @@ def score_images(
             paper.
         device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
         embeddings: folder to keep the vectors of images in; by default a cache that all runs with this encoder share.
-        workers, batch_size, on_error, quarantine: see :func:`~choqolate.embed`.
+        workers, batch_size, on_error, quarantine, engine, address, tell: see :func:`~choqolate.embed`.
         on_read: called with the rows of the source before anything is encoded.
         on_embedded: called with the embeddings before they are scored; by default a warning names the images that
             could not be read.
@@ -104,6 +107,9 @@ def score_images(
             batch_size=batch_size,
             on_error=on_error,
             quarantine=quarantine,
+            engine=engine,
+            address=address,
+            tell=tell,
             verbose=verbose,
         )
     else:

@@ -51,9 +51,21 @@ class VectorStore:
                 pa.table(columns), temporary, compression="none", use_dictionary=False, write_page_checksum=True
             )
 
-    def shards(self, columns: Sequence[str], wanted: Set[bytes] | None = None) -> Iterator[pa.Table]:
-        """All shards, or those with something wanted; a damaged one is set aside with a warning."""
+    def shards(
+        self, columns: Sequence[str], wanted: Set[bytes] | None = None, *, passed: set[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """All shards, or those with something wanted; a damaged one is set aside with a warning.
+
+        Args:
+            columns: what to read of them.
+            wanted: digests; shards with none of them are left out.
+            passed: names of shards to leave out; those that are read are added.
+        """
         for path in sorted(self.folder.glob("*.parquet")):
+            if passed is not None:
+                if path.name in passed:
+                    continue
+                passed.add(path.name)
             try:
                 if wanted is not None and wanted.isdisjoint(_read(path, ["digest"])["digest"].to_pylist()):
                     continue
