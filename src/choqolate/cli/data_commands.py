@@ -233,8 +233,8 @@ def score(
     if dataset is not None:
         find_dataset(dataset)
     encoded = Embeddings.load(source) if Embeddings.are_in(source) else None
-    given = {"--option": option, "--embeddings": embeddings, "--workers": workers, "--batch-size": batch_size}
-    given["--engine"] = None if engine is Engine.local else engine
+    given: dict[str, Any] = {"--option": option, "--embeddings": embeddings, "--workers": workers}
+    given |= {"--batch-size": batch_size, "--engine": None if engine is Engine.local else engine}
     needless = [name for name, value in given.items() if value is not None]
     if encoded is not None and needless:
         raise ChoqolateError(f"{', '.join(needless)}: for images, {source} holds embeddings: leave it out")

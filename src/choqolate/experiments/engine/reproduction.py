@@ -77,7 +77,7 @@ def reproduce(
         seeds: how many runs; by default as many as the paper has, or three if the options say quick.
         options: what else can be changed.
         processes: how many work at a time; by default one for each core, or each CPU slot of a Ray cluster.
-        engine: ``"local"``, or ``"ray"`` for a Ray cluster. All of its machines have to see the scores at the same path.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         command: that this was called by, for the summary.
         tell: called with a sentence on each step.

@@ -122,7 +122,7 @@ def run_tasks(
         wanted: what to do, for which seeds; the longest first.
         results: the file.
         processes: how many work at a time; by default one for each core, or each CPU slot of a Ray cluster.
-        engine: ``"local"``, or ``"ray"`` for a Ray cluster. All of its machines have to see the scores at the same path.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
         verbose: show a progress bar (on a terminal).
