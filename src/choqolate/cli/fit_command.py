@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ScoresFile
+from choqolate.cli.arguments import ScoresFile, Stream
+from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
+    from choqolate.data.score_file import ScoreFile
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.classifier import ChoqolateClassifier
 
@@ -165,6 +167,15 @@ def fit(
         list[str] | None,
         typer.Option(metavar="CONCEPT", help="Train without this concept; can be repeated.", show_default=False),
     ] = None,
+    stream: Stream = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Processes that train together, each on its part of the rows; they stream."
+        ),
+    ] = 1,
+    engine: EngineName = Engine.local,
+    address: Address = None,
 ) -> None:
     """Train a model on a table of concept scores.
 
@@ -180,11 +191,11 @@ def fit(
     from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.show_formulas import show_formulas
-    from choqolate.cli.terminal import open_console, show_next
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import open_console, open_table, show_next
     from choqolate.estimators.model_folder import check_model_folder
     from choqolate.estimators.table_training import check_training, fit_scores
 
+    check_engine(engine, address)
     if bipolar and no_bipolar:
         raise ChoqolateError("Expected --bipolar or --no-bipolar, but got both. Leave one out.")
     parameters = _settings(
@@ -197,7 +208,7 @@ def fit(
     if trade_off is not None:
         check_figure(trade_off)
     console = open_console()
-    table = ConceptScores.load(scores)
+    table = open_table(scores, stream=stream or workers > 1 or engine is Engine.ray)
     parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
         bipolar=True if bipolar else False if no_bipolar or paper else None,
@@ -214,10 +225,20 @@ def fit(
         device=device,
     )
     check_training(table, leave_out=leave_out or (), **parameters)
+    show.show_sample(console, table)
     show.show_plan(console, parameters)
-    model = fit_scores(table, leave_out=leave_out or (), n_runs=runs, verbose=True, **parameters)
+    model = fit_scores(
+        table,
+        leave_out=leave_out or (),
+        n_runs=runs,
+        workers=workers,
+        engine=engine.value,
+        address=address,
+        verbose=True,
+        **parameters,
+    )
     model.set_params(verbose=False).save(output)
-    results = evaluate_parts(model, table)
+    results = evaluate_parts(model, table, verbose=True)
     model = note_numbers(model, results)
     model.save(output)
     show.show_headline(console, scores, model)
@@ -258,12 +279,16 @@ def _number(option: str, text: str | None) -> float | str | None:
         raise ChoqolateError(f"Expected {option} to be a number above 0, or auto, but got {text!r}.") from None
 
 
-def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out: list[str], path: Path) -> None:
+def _draw_trade_off(
+    table: ConceptScores | ScoreFile, model: ChoqolateClassifier, leave_out: list[str], path: Path
+) -> None:
     import matplotlib
 
     from choqolate.analysis.trade_off import trade_off
     from choqolate.cli.terminal import printable_name
+    from choqolate.data.score_file import ScoreFile
     from choqolate.estimators.search_record import AUTO, SEARCHED
+    from choqolate.estimators.table_training import training_sample
     from choqolate.plots.style import save_figure
 
     matplotlib.use("Agg")  # no screen is needed to write a file
@@ -272,6 +297,7 @@ def _draw_trade_off(table: ConceptScores, model: ChoqolateClassifier, leave_out:
     if model.search_ is None:
         parameters |= dict.fromkeys(SEARCHED, AUTO) | {"init": None, "schedule": None, "bipolar": None}
         said = ["", "What a search on the same rows finds:"]
-    result = trade_off(table, leave_out=leave_out, search=model.search_, **parameters)
+    rows = training_sample(table) if isinstance(table, ScoreFile) else table
+    result = trade_off(rows, leave_out=leave_out, search=model.search_, **parameters)
     save_figure(result.plot()[0], path)
     typer.echo("\n".join([*said, *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))

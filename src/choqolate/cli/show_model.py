@@ -18,6 +18,9 @@ from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
+from choqolate.data.sampling import SAMPLE_ROWS
+from choqolate.data.score_file import ScoreFile
+from choqolate.data.scores import ConceptScores
 from choqolate.estimators.calibration import calibration_text
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import ModelExplanation, explain_model, leading
@@ -47,6 +50,13 @@ def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
     searched = [words for name, words in _SEARCHED.items() if parameters[name] == "auto"]
     if searched:
         text = f"searching on the training rows: {', '.join(searched)}; --paper trains the paper's settings instead"
+        console.print(Text(text, style="dim"), soft_wrap=True)
+
+
+def show_sample(console: Console, table: ConceptScores | ScoreFile) -> None:
+    """What is done on a sample of a table that stays in its file."""
+    if isinstance(table, ScoreFile) and len(table) > SAMPLE_ROWS:
+        text = f"settings, start and calibration come from a sample of at most {SAMPLE_ROWS:,} training rows"
         console.print(Text(text, style="dim"), soft_wrap=True)
 
 

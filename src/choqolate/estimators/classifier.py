@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,7 @@ from choqolate.estimators.search_record import AUTO, SEARCHED, Search
 from choqolate.estimators.side_by_side import (
     DTYPES,
     RunSpec,
+    Statistics,
     Trained,
     TrainingSet,
     prepare_training,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from choqolate.data.scores import ConceptScores
+
+    TrainRuns = Callable[["ChoqolateClassifier", TrainingSet, Sequence[RunSpec]], list[Trained]]
 
 
 class ChoqolateClassifier(EditableEstimator):
@@ -179,17 +183,31 @@ class ChoqolateClassifier(EditableEstimator):
             groups: group of each row ``(n,)``, by default that of ``X`` if it knows. Only the search uses groups:
                 they count equally in the accuracy that it compares. Weights count in training only.
         """
-        data, seed = self.prepare(X, y, sample_weight, groups)
+        return self.fit_prepared(*self.prepare(X, y, sample_weight, groups))
+
+    def fit_prepared(self, data: TrainingSet, seed: int, train: TrainRuns = train_side_by_side) -> ChoqolateClassifier:
+        """Search if anything is left to it, then train.
+
+        Args:
+            data: what :meth:`prepare` gives.
+            seed: of the initial parameters.
+            train: trains a classifier without ``"auto"`` on data, one run for each :class:`RunSpec`.
+        """
         found = search(self, data, seed) if self.is_searching else None
         settings = self if found is None else self.with_settings(found.settings)
-        self.keep(train_side_by_side(settings, data, [RunSpec(seed, settings.temperature_)])[0], found)
+        self.keep(train(settings, data, [RunSpec(seed, settings.temperature_)])[0], found)
         return self
 
-    def prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> tuple[TrainingSet, int]:
-        """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed."""
+    def prepare(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, known: Statistics | None = None
+    ) -> tuple[TrainingSet, int]:
+        """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed.
+
+        Of a sample, ``known`` are the statistics of all rows that it was drawn from.
+        """
         self._check_parameters()
         groups = complete_groups(X, warn=self.is_searching) if groups is None else groups
-        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
+        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups, known)
         return data, self._seed()
 
     def keep(self, trained: Trained, found: Search | None = None) -> None:

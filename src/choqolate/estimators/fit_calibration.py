@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from choqolate.data.rows import class_index
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.calibration import Calibration, model_state, with_calibration
@@ -23,12 +24,16 @@ _FEWEST_ROWS = 50  # for training; of fewer, the rows held out say nothing
 _N_FOLDS = 5
 
 
-def validation_rows(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores | None:
-    """The labeled validation rows of a table, if there are at least 100 of two or more classes of the model."""
+def validation_rows(model: ChoqolateClassifier, table: ConceptScores | ScoreFile) -> ConceptScores | None:
+    """The labeled validation rows of a table, if there are at least 100 of two or more classes of the model.
+
+    Of a file, they are a sample of bounded size.
+    """
     labeled = table.labelled()
-    if not labeled.rows.has_part("val"):
+    if not (labeled if isinstance(labeled, ScoreFile) else labeled.rows).has_part("val"):
         return None
-    rows = labeled.part("val")
+    part = labeled.part("val")
+    rows = part.sample() if isinstance(part, ScoreFile) else part
     known = class_index(model.classes_)
     rows = rows.take(np.array([label in known for label in rows.labels.tolist()], dtype=bool))
     return rows if len(rows) >= _ENOUGH_ROWS and len(set(rows.labels.tolist())) > 1 else None

@@ -22,6 +22,7 @@ from choqolate.estimators.concept_estimator import fit_scaling
 from choqolate.estimators.training_reference import TrainingReference
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
+from choqolate.network.batches import Batches, RowsInMemory
 from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
@@ -83,6 +84,15 @@ class TrainingSet:
         )
 
 
+class Statistics(NamedTuple):
+    """What a fitted network keeps of its training rows, see :class:`FittedNetwork`."""
+
+    classes: np.ndarray
+    scaling: MinMax
+    concept_means: np.ndarray
+    label_shares: np.ndarray
+
+
 class RunSpec(NamedTuple):
     """What tells runs that are trained side by side from each other.
 
@@ -112,8 +122,12 @@ def prepare_training(
     sample_weight: Any,
     class_weight: str | dict[Any, float] | None,
     groups: Any = None,
+    known: Statistics | None = None,
 ) -> TrainingSet:
-    """Scale the scores ``X (n, M)``, number the labels ``y (n,)``, and gather what the fitted network keeps of them."""
+    """Scale the scores ``X (n, M)``, number the labels ``y (n,)``, and gather what the fitted network keeps of them.
+
+    Of a sample, ``known`` are the statistics of all rows that it was drawn from.
+    """
     check_unique(concepts)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if groups is not None:
@@ -121,35 +135,33 @@ def prepare_training(
     present = weights > 0
     X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)
-    check_classes(classes)
-    scaling, constant = fit_scaling(X, concepts)
-    warn_constant(constant, stacklevel=6)
-    scaled = scaling(X)
-    shares = np.bincount(targets, weights, len(classes)) / weights.sum()
-    means = np.average(scaled, axis=0, weights=weights)
-    weights = weights * _class_weights(class_weight, classes, shares, y)[targets]
+    if known is None:
+        check_classes(classes)
+        scaling, constant = fit_scaling(X, concepts)
+        warn_constant(constant, stacklevel=6)
+        scaled = scaling(X)
+        shares = np.bincount(targets, weights, len(classes)) / weights.sum()
+        known = Statistics(classes, scaling, np.average(scaled, axis=0, weights=weights), shares)
+    else:
+        targets, scaled = np.searchsorted(known.classes, classes)[targets], known.scaling(X)
+    weights = weights * class_weights(class_weight, known.classes, known.label_shares)[targets]
     return TrainingSet(
         scaled=scaled,
         targets=targets,
         weights=weights / weights.mean(),
         groups=None if groups is None else groups[present],
         concepts=tuple(concepts),
-        classes=classes,
-        scaling=scaling,
-        concept_means=means,
-        label_shares=shares,
+        **known._asdict(),
     )
 
 
-def _class_weights(
-    class_weight: str | dict[Any, float] | None, classes: np.ndarray, shares: np.ndarray, y: np.ndarray
-) -> np.ndarray:
+def class_weights(class_weight: str | dict[Any, float] | None, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Weight of each class ``(C,)``; ``"balanced"`` counts a row of weight two as two rows."""
     if class_weight is None:
         return np.ones(len(classes))
     if class_weight == "balanced":
         return 1 / (len(classes) * shares)
-    weights: np.ndarray = compute_class_weight(class_weight, classes=classes, y=y)
+    weights: np.ndarray = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ChoqolateError(f"expected class weights of at least 0, some above it, got {class_weight}")
     return weights
@@ -158,13 +170,18 @@ def _class_weights(
 def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
     """Train the wanted runs in one pass over the data, with the parameters of the classifier."""
     architecture = classifier.architecture
-    check_unique(architecture.input_names(data.concepts))
-    warn_blind(len(data.concepts), architecture.n_nodes, len(data.classes), architecture.bipolar)
+    check_architecture(architecture, data)
     network, histories = train_network(classifier, data, wanted)
     return [
         Trained(data.fitted(architecture, network.parameters_of(index)), history.as_arrays(), data.reference)
         for index, history in enumerate(histories)
     ]
+
+
+def check_architecture(architecture: Architecture, data: TrainingSet) -> None:
+    """Names of inputs must differ, and the network should be able to see differences between rows."""
+    check_unique(architecture.input_names(data.concepts))
+    warn_blind(len(data.concepts), architecture.n_nodes, len(data.classes), architecture.bipolar)
 
 
 def train_network(
@@ -187,29 +204,57 @@ def train_network(
     device, dtype = pick_device(classifier.device), DTYPES[classifier.dtype]
     architecture = classifier.architecture
     inputs = data.fitted(architecture).as_inputs(data.scaled)
-    start = None
-    if classifier.start == "clusters" and architecture.n_nodes is not None:
-        start = data.cluster_start(architecture.n_nodes, inputs.numpy())
+    start = cluster_start(classifier, data, inputs.numpy())
+    batches = RowsInMemory(
+        inputs.to(device, dtype),
+        torch.from_numpy(data.targets).to(device),
+        torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
+        classifier.batch_size,
+        presort=architecture.interactions == "factored",
+    )
+    label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
+    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as report:
+        return train_on(
+            batches, classifier, len(data.concepts), len(data.classes), wanted, start, device=device, report=report
+        )
+
+
+def cluster_start(classifier: ChoqolateClassifier, data: TrainingSet, inputs: np.ndarray) -> ClusterStart | None:
+    """Where nodes start on the inputs ``(n, M)``; ``None`` for a random start."""
+    n_nodes = classifier.architecture.n_nodes
+    if classifier.start != "clusters" or n_nodes is None:
+        return None
+    return data.cluster_start(n_nodes, inputs)
+
+
+def train_on(
+    batches: Batches,
+    classifier: ChoqolateClassifier,
+    n_concepts: int,
+    n_classes: int,
+    wanted: Sequence[RunSpec],
+    start: ClusterStart | None,
+    *,
+    device: torch.device,
+    **options: Any,
+) -> tuple[ChoqolateNetwork, list[History]]:
+    """Train one network that holds all wanted runs on any source of batches; options are those of :func:`train`."""
+    dtype = DTYPES[classifier.dtype]
     seeds = [run.seed for run in wanted]
     network = ChoqolateNetwork(
-        architecture, len(data.concepts), len(data.classes), seeds=seeds, start=start, dtype=dtype
+        classifier.architecture, n_concepts, n_classes, seeds=seeds, start=start, dtype=dtype
     ).to(device)
     temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
-    label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
-    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as on_epoch:
-        histories = train(
-            network,
-            inputs.to(device, dtype),
-            torch.from_numpy(data.targets).to(device),
-            torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
-            Objective(temperatures, classifier.l1, classifier.l1_on),
-            epochs=classifier.epochs,
-            batch_size=classifier.batch_size,
-            learning_rate=classifier.learning_rate,
-            schedule=classifier.rate_schedule,
-            track=classifier.track,
-            on_epoch=on_epoch,
-        )
+    histories = train(
+        network,
+        batches,
+        Objective(temperatures, classifier.l1, classifier.l1_on),
+        epochs=classifier.epochs,
+        learning_rate=classifier.learning_rate,
+        schedule=classifier.rate_schedule,
+        track=classifier.track,
+        **options,
+    )
     return network, histories
 
 

@@ -15,13 +15,18 @@ import numpy as np
 import torch
 
 from choqolate._util.checks import check_number, find_concepts
+from choqolate._util.progress import item_bar
 from choqolate.data.provenance import Provenance, TrainingRecord
+from choqolate.data.score_file import ScoreFile, Table, open_scores
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.data_parallel import Workers
 from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second_run, validation_rows
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.estimators.side_by_side import TrainingSet
+from choqolate.estimators.streamed_training import fit_file
+from choqolate.estimators.training_file import class_shares
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_stability import NodeStability, node_stability
 
@@ -29,11 +34,14 @@ _SAMPLE = 64  # training rows that a model recognises
 
 
 def fit_scores(
-    table: ConceptScores | str | PathLike[str],
+    table: ConceptScores | ScoreFile | str | PathLike[str],
     *,
     leave_out: Iterable[str] = (),
     n_runs: int = 1,
     calibrate: bool = True,
+    workers: int = 1,
+    engine: str = "local",
+    address: str | None = None,
     **parameters: Any,
 ) -> ChoqolateClassifier:
     """Train on the rows for training, calibrate, and note in ``provenance_`` where they come from.
@@ -41,15 +49,27 @@ def fit_scores(
     A table without a split is split by :meth:`ConceptScores.with_split`, always in the same way, so that
     :func:`~choqolate.evaluate` finds the rows that were not trained on.
 
+    A :class:`~choqolate.data.score_file.ScoreFile` is trained on in place, whatever its size: memory does not grow with
+    the number of rows. What needs rows in memory (the search, the start of the nodes, ``n_runs``, calibration) then
+    uses a fixed sample of at most 20,000 training rows and 256 MB.
+
     Args:
-        table: scores with labels, or the file of them.
+        table: scores with labels, or the file of them. A file that would take more than a third of the available
+            memory, and any file with ``workers`` or ``engine``, stays where it is.
         leave_out: concepts to train without.
         n_runs: with two or more, train this many seeds with the same settings; ``stability_`` then says how often
             each node of the model recurs in the other runs. A model of one layer has no nodes to find again.
         calibrate: fit the temperature of the probabilities on the table's rows for validation if at least 100 are
             labelled, else on training rows that a second network held out, see
             :func:`~choqolate.estimators.fit_calibration.calibrate_on_second_run`.
+        workers: number of processes that train on a file together. The result does not depend on it, except for
+            rounding, as long as it divides 8.
+        engine: where they run: ``"local"``, or ``"ray"`` as actors of a Ray cluster that can read the file.
+        address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray runs on this machine alone.
         **parameters: of :class:`ChoqolateClassifier`.
+
+    Raises:
+        ChoqolateError: if there is nothing to train on, or a worker stops before the end.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = np.array(["cat", "dog"] * 50)
@@ -59,11 +79,28 @@ def fit_scores(
     >>> model.provenance_.data.split, model.provenance_.data.rows
     ('made', 70)
     """
-    table = _loaded(table)
-    rows, provenance = _training_part(table, leave_out)
+    crew = Workers(workers, engine, address)
+    crew.check()
     check_number("n_runs", n_runs, minimum=1, whole=True)
-    model = ChoqolateClassifier(**parameters).fit(rows, rows.labels)
-    model.provenance_ = provenance
+    model = ChoqolateClassifier(**parameters)
+    table = _opened(table, stream=None if crew.are_here else True)
+    left_out = tuple(dict.fromkeys(leave_out))
+    if isinstance(table, ScoreFile):
+        model._check_parameters()  # before the passes over the file
+        in_file = _training_part(table, left_out)
+        rows = in_file.sample()
+        fit_file(model, in_file, rows, crew)
+        with item_bar(1, "fingerprint of the table", enabled=model.verbose):
+            model.provenance_ = _provenance(table, in_file, left_out)
+    else:
+        if not crew.are_here:
+            raise ChoqolateError(
+                "Expected a Parquet file for several workers, but got a table in memory. Save it as .parquet and give "
+                "its path."
+            )
+        rows = _training_part(table, left_out)
+        model.fit(rows, rows.labels)
+        model.provenance_ = _provenance(table, rows, left_out)
     if n_runs > 1 and not model.one_layer_:
         model.stability_ = _stability(model, rows, n_runs)
     if not calibrate:
@@ -97,8 +134,9 @@ def fit_scores_runs(
 
     Runs are calibrated where the table has rows for validation: that takes no second training.
     """
-    table = _loaded(table)
-    rows, provenance = _training_part(table, leave_out)
+    table, left_out = _loaded(table), tuple(dict.fromkeys(leave_out))
+    rows = _training_part(table, left_out)
+    provenance = _provenance(table, rows, left_out)
     runs = fit_runs(rows, rows.labels, seeds, **parameters)
     for run in runs:
         run.provenance_ = provenance
@@ -118,20 +156,31 @@ def prepare_scores(
     table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
 ) -> PreparedTraining:
     """What :func:`fit_scores` does before it trains, with the same arguments."""
-    rows, _ = _training_part(_loaded(table), leave_out, stacklevel=4)
+    rows = _training_part(_loaded(table), leave_out, stacklevel=4)
     classifier = ChoqolateClassifier(**parameters)
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
 
-def check_training(table: ConceptScores, *, leave_out: Iterable[str] = (), **parameters: Any) -> None:
+def check_training(table: ConceptScores | ScoreFile, *, leave_out: Iterable[str] = (), **parameters: Any) -> None:
     """Find out before the work, not after it, that :func:`fit_scores` cannot train with these arguments.
+
+    Of a file, the scores are not read.
 
     Raises:
         ChoqolateError: what it would raise.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # they come again with the training
-        prepare_scores(table, leave_out=leave_out, **parameters)
+        if isinstance(table, ScoreFile):
+            ChoqolateClassifier(**parameters)._check_parameters()
+            class_shares(_training_part(table, leave_out))
+        else:
+            prepare_scores(table, leave_out=leave_out, **parameters)
+
+
+def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
+    """Load the sample of training rows that :func:`fit_scores` uses where it needs rows in memory."""
+    return _training_part(table, leave_out).sample()
 
 
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
@@ -141,16 +190,19 @@ def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     return table.part("train") if table.rows.has_part("train") else table
 
 
-def was_split_for(model: ConceptModel, table: ConceptScores) -> bool:
+def was_split_for(model: ConceptModel, table: ConceptScores | ScoreFile) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
     data = model.provenance_.data
     return data.split == "made" and data.fingerprint == table.fingerprint
 
 
-def n_sampled_rows(model: ConceptModel, rows: ConceptScores) -> int:
+def n_sampled_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> int:
     """How many of the training rows that the model remembers are among the rows of a table."""
-    sample = model.provenance_.data.sample or ()
-    return len(set(sample) & set(_row_keys(rows.select(model.concepts_)))) if sample else 0
+    sample = set(model.provenance_.data.sample or ())
+    if not sample:
+        return 0
+    blocks = rows.select(model.concepts_).blocks()
+    return len(set().union(*(sample.intersection(_row_keys(block)) for block in blocks)))
 
 
 def package_versions() -> dict[str, str]:
@@ -165,14 +217,16 @@ def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
     return ConceptScores.load(Path(table)) if isinstance(table, str | PathLike) else table
 
 
-def _training_part(
-    table: ConceptScores, leave_out: Iterable[str], stacklevel: int = 3
-) -> tuple[ConceptScores, Provenance]:
-    """The rows and concepts to train on, and where they come from."""
+def _opened(table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None) -> ConceptScores | ScoreFile:
+    return open_scores(Path(table), stream=stream) if isinstance(table, str | PathLike) else table
+
+
+def _training_part(table: Table, leave_out: Iterable[str], stacklevel: int = 3) -> Table:
+    """The rows and concepts to train on."""
     if not len(table):
         raise ChoqolateError("expected rows to train on, the table is empty")
-    left_out = tuple(dict.fromkeys(leave_out))
-    unlabelled = len(table) - int(table.rows.labelled().sum())
+    left_out = dict.fromkeys(leave_out)
+    unlabelled = len(table) - _n_labelled(table)
     if unlabelled:
         message = f"{unlabelled:,} of {len(table):,} rows have no label: left out"
         warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)
@@ -183,16 +237,22 @@ def _training_part(
         if not kept:
             raise ChoqolateError("expected concepts to train on, all of them are left out")
         rows = rows.select(kept)
-    return rows, _provenance(table, rows, left_out)
+    return rows
 
 
-def _provenance(table: ConceptScores, rows: ConceptScores, left_out: tuple[str, ...]) -> Provenance:
+def _n_labelled(table: ConceptScores | ScoreFile) -> int:
+    return len(table.labelled()) if isinstance(table, ScoreFile) else int(table.rows.labelled().sum())
+
+
+def _provenance(
+    table: ConceptScores | ScoreFile, rows: ConceptScores | ScoreFile, left_out: tuple[str, ...]
+) -> Provenance:
     known = table.provenance
     data = TrainingRecord(
         fingerprint=table.fingerprint,
-        split="made" if table.split is None else "given",
+        split="given" if table.has_split else "made",
         rows=len(rows),
-        sample=tuple(_row_keys(rows.take(_spread(len(rows), _SAMPLE)))),
+        sample=tuple(_row_keys(_spread(rows, _SAMPLE))),
         left_out=left_out or None,
         other=known.data.other,
     )
@@ -208,6 +268,9 @@ def _row_keys(rows: ConceptScores) -> list[str]:
     return [hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in scores]
 
 
-def _spread(n_rows: int, most: int) -> np.ndarray:
-    """Indices of at most so many rows, evenly spread."""
-    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(int))
+def _spread(rows: ConceptScores | ScoreFile, most: int) -> ConceptScores:
+    """At most so many rows, evenly spread, in memory."""
+    chosen = np.zeros(len(rows), dtype=bool)
+    chosen[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)] = True
+    taken = rows.take(chosen)
+    return taken.load() if isinstance(taken, ScoreFile) else taken

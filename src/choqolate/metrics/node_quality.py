@@ -96,11 +96,16 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     if units.shape[0] != weights.shape[1]:
         raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {units.shape[0]}.")
     weights = weights * units.any(axis=1)  # a constant concept has no correlation
+    return coherence_of_norms(weights, ((weights @ units) ** 2).sum(axis=1))
+
+
+def coherence_of_norms(weights: Floats, squared_norms: Floats) -> Floats:
+    """Node Coherence from weights of concepts that vary (N, M) and the squared norms of their weighted sums (N,)."""
     squares = (weights**2).sum(axis=1)
     pairs = weights.sum(axis=1) ** 2 - squares
     alone = (weights > 0).sum(axis=1) < 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        coherence = (((weights @ units) ** 2).sum(axis=1) - squares) / pairs
+        coherence = (squared_norms - squares) / pairs
     return np.where(alone, np.nan, np.clip(coherence, -1.0, 1.0))
 
 

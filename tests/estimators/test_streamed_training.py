@@ -1,0 +1,170 @@
+"""Training on tables that stay in their file: the same statistics, every row, a good model, bounded memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import choqolate as cq
+from choqolate.data.score_file import ScoreFile
+from choqolate.estimators.side_by_side import prepare_training
+from choqolate.estimators.table_training import check_training
+from choqolate.estimators.training_file import FileRows, measure
+from choqolate.network.architecture import Architecture
+from choqolate.network.lanes import LaneBatches
+
+CONCEPTS = ["sea", "forest", "crest", "webbed feet", "sky", "sand"]
+
+
+def make_table(n_rows=900):
+    """Three classes by which of three concepts is highest."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(0.2, 0.03, (n_rows, len(CONCEPTS))).astype(np.float32)
+    return cq.ConceptScores(scores, CONCEPTS, labels=np.array(["gull", "wren", "auk"])[scores[:, :3].argmax(axis=1)])
+
+
+def without_some_labels(table):
+    labels = table.labels.astype(object)
+    labels[::50] = None
+    return table.with_columns(labels=labels)
+
+
+def write_in_groups(table, path, rows_per_group):
+    """The table in a Parquet file with row groups of a given size."""
+    import pyarrow.parquet as pq
+
+    table.save(path)
+    whole = pq.read_table(path)
+    pq.write_table(whole, path, row_group_size=rows_per_group)
+    return ScoreFile(path)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows_per_group=st.integers(1, 300), split=st.booleans(), n_lanes=st.sampled_from([1, 3, 8]))
+def test_statistics_and_rows_are_those_in_memory(tmp_path_factory, rows_per_group, split, n_lanes):
+    table = without_some_labels(make_table(300))
+    table = table.with_split() if split else table
+    file = write_in_groups(table, tmp_path_factory.mktemp("file") / "scores.parquet", rows_per_group)
+    rows, expected = file.with_split().part("train").labelled(), table.with_split().part("train").labelled()
+    memory = prepare_training(expected.scores.astype(np.float64), expected.labels, CONCEPTS, None, "balanced")
+    found = measure(rows)
+    assert found.classes.tolist() == memory.classes.tolist() == ["auk", "gull", "wren"]
+    assert np.array_equal(found.scaling.low, memory.scaling.low)
+    assert np.array_equal(found.scaling.high, memory.scaling.high)
+    np.testing.assert_allclose(found.concept_means, memory.concept_means, rtol=1e-12)
+    np.testing.assert_allclose(found.label_shares, memory.label_shares, rtol=1e-12)
+
+    weights = 1 / (3 * found.label_shares)
+    untrained = memory.fitted(Architecture(4, bipolar=True))
+    source = FileRows(rows, untrained, weights, torch.device("cpu"), torch.float64)
+    batches = list(next(LaneBatches(source, 37, n_lanes=n_lanes).epochs(1)))
+    seen = torch.cat([torch.cat([b.inputs, b.targets[:, None], b.weights[:, None]], dim=1) for b in batches]).numpy()
+    inputs = np.concatenate([memory.scaled, 1 - memory.scaled], axis=1)
+    all_rows = np.column_stack([inputs, memory.targets, memory.weights])
+    np.testing.assert_allclose(seen[np.lexsort(seen.T)], all_rows[np.lexsort(all_rows.T)], rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    table = make_table()
+    return table, write_in_groups(table, tmp_path_factory.mktemp("streamed") / "scores.parquet", 70)
+
+
+def test_a_streamed_model_is_as_good_and_remembers_the_same(place):
+    table, file = place
+    options = {"n_nodes": 6, "epochs": 60, "temperature": 0.02, "batch_size": 128}
+    streamed, memory = cq.fit_scores(file, **options), cq.fit_scores(table, **options)
+    assert streamed.provenance_.as_dict() == memory.provenance_.as_dict()
+    assert streamed.calibration_.source == memory.calibration_.source
+    assert len(streamed.history_["loss"]) == 60
+    test = table.labelled().with_split().part("test")
+    ours, theirs = (model.score(test, test.labels) for model in (streamed, memory))
+    assert ours > theirs - 0.05
+    assert ours > 0.8
+    assert streamed.predict(test.frame).tolist() == streamed.predict(test).tolist()
+
+
+def test_settings_are_searched_on_the_sample_and_nodes_compared_on_it(place):
+    _, file = place
+    with pytest.warns(cq.ChoqolateWarning):
+        model = cq.fit_scores(file, n_nodes=8, interactions="none", temperature="auto", epochs=5, n_runs=2)
+    assert model.search_ is not None
+    assert model.temperature_ in {trial.temperature for trial in model.search_.trials}
+    assert model.stability_ is not None
+    assert model.reference_ is not None
+
+
+def test_concepts_left_out_and_class_weights(place):
+    table, file = place
+    options = {"n_nodes": None, "interactions": "none", "epochs": 3, "calibrate": False, "dtype": "float64"}
+    options |= {"leave_out": ["sky"], "class_weight": {"gull": 3.0}, "batch_size": 10_000, "n_runs": 1}
+    streamed, memory = cq.fit_scores(file, **options), cq.fit_scores(table, **options)
+    assert streamed.concepts_ == [name for name in CONCEPTS if name != "sky"]
+    # one batch has all rows, in whatever order: the same training up to rounding
+    for name, theta in memory.parameters_.items():
+        torch.testing.assert_close(streamed.parameters_[name], theta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(streamed.history_["loss"], memory.history_["loss"], rtol=1e-10)
+    np.testing.assert_array_equal(streamed.history_["accuracy"], memory.history_["accuracy"])
+
+
+def test_rows_without_a_label_are_left_out_with_a_warning(place, tmp_path):
+    file = write_in_groups(without_some_labels(place[0]), tmp_path / "scores.parquet", 100)
+    with pytest.warns(cq.ChoqolateWarning, match="18 of 900 rows have no label"):
+        model = cq.fit_scores(file, epochs=1, calibrate=False)
+    assert model.provenance_.data.rows == len(file.with_split().part("train").labelled())
+
+
+def test_mistakes_are_found_before_the_scores_are_read(place, tmp_path):
+    table, file = place
+    with pytest.raises(cq.ChoqolateError, match="epochs"):
+        cq.fit_scores(file, epochs=0)
+    with pytest.raises(cq.ChoqolateError, match="epochs"):
+        check_training(file, epochs=0)
+    with pytest.raises(cq.ChoqolateError, match=r"Save it as \.parquet"):
+        cq.fit_scores(table, workers=2)
+    with pytest.raises(cq.ChoqolateError, match="engine"):
+        cq.fit_scores(file, engine="slurm")
+    with pytest.raises(cq.ChoqolateError, match="address"):
+        cq.fit_scores(file, address="auto")
+    with pytest.raises(cq.ChoqolateError, match="workers"):
+        cq.fit_scores(file, workers=0)
+    table.with_columns(labels=["gull"] * len(table)).save(tmp_path / "one.parquet")
+    with pytest.raises(cq.ChoqolateError, match="two classes"):
+        check_training(ScoreFile(tmp_path / "one.parquet"))
+
+
+PEAK = """
+import sys
+from choqolate.data.score_file import ScoreFile
+from choqolate.estimators.table_training import fit_scores
+options = {"n_nodes": None, "interactions": "none", "epochs": 1, "calibrate": False, "batch_size": 4096}
+fit_scores(ScoreFile(sys.argv[1]), **options)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """With ten times the rows (8 MB of scores, then 80 MB) the peak of a process is less than 1.2 times as high.
+
+    In memory these rows would take 80 MB, and several times as much while they are prepared.
+    """
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n_rows in (20_000, 200_000):
+        scores = rng.random((n_rows, 100), dtype=np.float32)
+        labels = np.where(scores[:, 0] > scores[:, 1], "left", "right")
+        path = tmp_path / f"{n_rows}.parquet"
+        # row groups small enough that also the small table has more than fit in the buffer
+        split = np.where(np.arange(n_rows) % 4 > 0, "train", "test")
+        table = cq.ConceptScores(scores, [f"c{j}" for j in range(100)], labels=labels, split=split)
+        write_in_groups(table, path, 1_000)
+        done = subprocess.run([sys.executable, "-c", PEAK, path], capture_output=True, text=True, check=True)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.2 * peaks[0]
