@@ -11,6 +11,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -21,6 +22,7 @@ from choqolate._util.processes import n_cores
 from choqolate.errors import ChoqolateError
 
 _ANSWER_SECONDS = 10
+_ROOM_SECONDS = 5  # what was given back a moment ago takes some time to show
 _QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # or Ray announces that this will be the default
 
 
@@ -65,6 +67,32 @@ def ray_session(
         yield ray
 
 
+def say_if_full(ray: ModuleType, resources: Mapping[str, float], tell: Callable[[str], None]) -> None:
+    """Say so if a cluster has no room for a task or an actor, nor gets any within some seconds.
+
+    Args:
+        ray: the module, in a session.
+        resources: what one of them takes, such as ``{"CPU": 1}``.
+        tell: called with a sentence.
+    """
+    deadline = time.monotonic() + _ROOM_SECONDS
+    while lacking := _lacking(ray.available_resources(), resources):
+        if time.monotonic() > deadline:
+            kind, free = lacking
+            total = ray.cluster_resources().get(kind, 0)
+            tell(
+                f"waiting for the Ray cluster: {free:g} of its {counted(total, f'{kind} slot')} are free, and "
+                f"{resources[kind]:g} in one piece {'is' if resources[kind] == 1 else 'are'} needed"
+            )
+            return
+        time.sleep(0.2)
+
+
+def _lacking(free: Mapping[str, float], needed: Mapping[str, float]) -> tuple[str, float] | None:
+    """A resource of which there is too little, and how much there is."""
+    return next(((kind, free.get(kind, 0)) for kind, amount in needed.items() if free.get(kind, 0) < amount), None)
+
+
 @contextmanager
 def _started(ray: ModuleType, n_cpus: int | None) -> Iterator[None]:
     """A Ray on this machine, with a temporary folder and a token that no one else knows.
@@ -79,21 +107,23 @@ def _started(ray: ModuleType, n_cpus: int | None) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="cq-ray-")
     try:
         with _environment(environment):
-            _read_environment()
+            read_environment()
             options = {"num_cpus": n_cpus or n_cores(), "include_dashboard": False, "_temp_dir": folder}
             with _connected(ray, "local", options):
                 yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _read_environment()
+        read_environment()
 
 
 @contextmanager
 def _joined(ray: ModuleType, address: str) -> Iterator[None]:
     """A cluster that others run: its token is the user's, where Ray looks for it."""
     _check_address(address)
-    with _environment(_QUIET), _connected(ray, address, {}):
-        yield
+    with _environment(_QUIET):
+        read_environment()
+        with _connected(ray, address, {}):
+            yield
 
 
 @contextmanager
@@ -140,8 +170,8 @@ def _first_sentence(error: Exception) -> str:
     return re.split(r"\n|(?<=\.) ", str(error).strip() or type(error).__name__)[0].rstrip(".") + "."
 
 
-def _read_environment() -> None:
-    """Let Ray forget the token and the mode that it read when it was imported or last connected."""
+def read_environment() -> None:
+    """Let Ray read the token and the mode in the environment again; it did when it was imported or last connected."""
     with suppress(ImportError, AttributeError):  # Ray before 2.50 has no tokens
         _raylet = import_module("ray._raylet")
         _raylet.Config.initialize("")
