@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psutil
 
+from choqolate._util.ray_cluster import read_environment
+
 
 @contextmanager
 def two_nodes() -> Iterator[Any]:
     """A cluster to join at ``cluster.address``, with one CPU slot on each node; the second is ``cluster.second``."""
     before = dict(os.environ)
-    # the address is that of a cluster that asks for no token, as one behind a firewall may be
+    # a cluster that asks for no token, as one behind a firewall may be
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    read_environment()
     from ray.cluster_utils import Cluster
 
     logging.getLogger("ray").setLevel(logging.ERROR)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        cluster.second = cluster.add_node(num_cpus=1)
-        yield cluster
-    finally:
-        started = psutil.Process().children(recursive=True)
-        cluster.shutdown()
-        os.environ.clear()
-        os.environ |= before
-        _, alive = psutil.wait_procs([one for one in started if _of_ray(one)], timeout=30)
-        assert not alive, "processes of Ray are left"
+    with tempfile.TemporaryDirectory(prefix="cq-", ignore_cleanup_errors=True) as folder:
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        )
+        try:
+            cluster.second = cluster.add_node(num_cpus=1)
+            yield cluster
+        finally:
+            started = [one for one in psutil.Process().children(recursive=True) if _of_ray(one)]
+            cluster.shutdown()
+            os.environ.clear()
+            os.environ |= before
+            read_environment()
+            _, alive = psutil.wait_procs(started, timeout=30)
+            assert not alive, "processes of Ray are left"
 
 
 def _of_ray(process: psutil.Process) -> bool:
@@ -43,17 +50,16 @@ def _of_ray(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def node_killed_when(cluster: Any, condition: Callable[[], bool]) -> Iterator[list[float]]:
-    """Kill the second node as soon as something is true; yields a list that then holds the moment."""
-    killed: list[float] = []
-    stopped = threading.Event()
+def node_killed_when(cluster: Any, condition: Callable[[], bool]) -> Iterator[threading.Event]:
+    """Kill the second node as soon as something is true; yields an event that is set then."""
+    killed, stopped = threading.Event(), threading.Event()
 
     def watch() -> None:
         while not condition():
             if stopped.wait(0.01):
                 return
         cluster.second.kill_raylet(check_alive=False)
-        killed.append(time.monotonic())
+        killed.set()
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -76,21 +76,20 @@ def say_if_full(ray: ModuleType, resources: Mapping[str, float], tell: Callable[
         tell: called with a sentence.
     """
     deadline = time.monotonic() + _ROOM_SECONDS
-    while lacking := _lacking(ray.available_resources(), resources):
+    while any(ray.available_resources().get(kind, 0) < amount for kind, amount in resources.items()):
         if time.monotonic() > deadline:
-            kind, free = lacking
-            total = ray.cluster_resources().get(kind, 0)
-            tell(
-                f"waiting for the Ray cluster: {free:g} of its {counted(total, f'{kind} slot')} are free, and "
-                f"{resources[kind]:g} in one piece {'is' if resources[kind] == 1 else 'are'} needed"
-            )
+            tell(f"waiting for room in the Ray cluster: {room(ray, resources)}")
             return
         time.sleep(0.2)
 
 
-def _lacking(free: Mapping[str, float], needed: Mapping[str, float]) -> tuple[str, float] | None:
-    """A resource of which there is too little, and how much there is."""
-    return next(((kind, free.get(kind, 0)) for kind, amount in needed.items() if free.get(kind, 0) < amount), None)
+def room(ray: ModuleType, resources: Mapping[str, float]) -> str:
+    """What a task or an actor takes, and what there is, in words: ``1 CPU needed, 0 of 2 free``."""
+    free, total = ray.available_resources(), ray.cluster_resources()
+    return ", ".join(
+        f"{amount:g} {kind} needed, {free.get(kind, 0):g} of {total.get(kind, 0):g} free"
+        for kind, amount in resources.items()
+    )
 
 
 @contextmanager

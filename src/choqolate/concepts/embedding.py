@@ -180,7 +180,7 @@ def _encoding(
         with (
             ray_session(address, tell=tell) as ray,
             ray_encoders(
-                ray, backbone, run.folder.path, batch_size=batch_size, started=run.started, workers=workers
+                ray, backbone, run.folder.path, batch_size=batch_size, started=run.started, workers=workers, tell=tell
             ) as actors,
         ):
             yield encode_with(actors, run)

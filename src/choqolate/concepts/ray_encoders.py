@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +13,16 @@ from typing import Any
 
 from choqolate._util.checks import check_number
 from choqolate._util.processes import n_cores
+from choqolate._util.ray_cluster import room, say_if_full
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.blocks import BlockEncoder, Outcome
 from choqolate.concepts.encoder_pool import Encoder, EncoderLost
 from choqolate.concepts.preprocessing import Prepared
+from choqolate.errors import ChoqolateError
 
 _GPU_DECODERS = 8  # threads per GPU
+_LATE_SECONDS = 60  # without any encoder; one needs about ten to load
+_FAILED_STARTS = 4  # of encoders that end before they are ready, while none gets ready
 
 
 @contextmanager
@@ -28,6 +34,7 @@ def ray_encoders(
     batch_size: int | None,
     started: int,
     workers: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[RayEncoders]:
     """Start encoders in a Ray session; see :class:`BlockEncoder`.
 
@@ -39,6 +46,7 @@ def ray_encoders(
         started: when the run began.
         workers: number of encoders; by default one per GPU, or where there are none, one per share of CPU slots with
             as many threads as the local engine would use.
+        tell: called with a sentence if the cluster has no room for any of them.
     """
     import torch
 
@@ -47,14 +55,14 @@ def ray_encoders(
     n_gpus = int(ray.cluster_resources().get("GPU", 0)) if backbone.may_use_gpu else 0
     slots = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
     if n_gpus:
-        threads, number, resources = n_cores(), n_gpus, {"num_cpus": 1, "num_gpus": 1}
+        threads, number, resources = n_cores(), n_gpus, {"CPU": 1, "GPU": 1}
     else:
         threads = max(1, min(torch.get_num_threads(), max(slots)))
-        number, resources = max(1, sum(count // threads for count in slots)), {"num_cpus": threads}
+        number, resources = max(1, sum(count // threads for count in slots)), {"CPU": threads}
     decoders = _GPU_DECODERS if n_gpus else 0
     here = backbone.unloaded("cuda" if n_gpus else None)
     arguments = (here, folder.absolute(), batch_size, started, threads, decoders)
-    encoders = RayEncoders(ray, arguments, workers or number, resources, depth=2 if n_gpus else 1)
+    encoders = RayEncoders(ray, arguments, workers or number, resources, depth=2 if n_gpus else 1, tell=tell)
     try:
         yield encoders
     finally:
@@ -65,22 +73,56 @@ class RayEncoders:
     """A number of actors; one that is lost with its node is started again where there is room."""
 
     def __init__(
-        self, ray: ModuleType, arguments: tuple[Any, ...], number: int, resources: dict[str, int], depth: int
+        self,
+        ray: ModuleType,
+        arguments: tuple[Any, ...],
+        number: int,
+        resources: dict[str, int],
+        *,
+        depth: int,
+        tell: Callable[[str], None],
     ) -> None:
         self.depth = depth
-        self._ray, self._arguments = ray, ray.put(arguments)
+        self._ray, self._arguments, self._resources, self._tell = ray, ray.put(arguments), resources, tell
         # an actor answers `identify` while it encodes
-        self._actor = ray.remote(max_concurrency=depth + 1, **resources)(_Actor)
+        options = {"num_cpus": resources["CPU"], "num_gpus": resources.get("GPU", 0), "max_concurrency": depth + 1}
+        self._actor = ray.remote(**options)(_Actor)
+        self._failed_starts = 0
+        say_if_full(ray, resources, tell)
+        self._late_at = time.monotonic() + _LATE_SECONDS
         self._encoders = [self._start() for _ in range(number)]
 
     def ready(self) -> Sequence[Encoder]:
-        for encoder in list(self._encoders):
-            if encoder.loaded.done():
-                try:
-                    encoder.loaded.result()
-                except EncoderLost:
-                    self.replace(encoder)
-        return [encoder for encoder in self._encoders if encoder.loaded.done()]
+        """Those that have loaded the weights.
+
+        Raises:
+            ChoqolateError: if they cannot load them, or end over and over before they have.
+        """
+        ready = []
+        for encoder in [one for one in self._encoders if one.loaded.done()]:
+            try:
+                encoder.loaded.result()
+            except EncoderLost as error:
+                self._failed_starts += 1
+                if self._failed_starts == _FAILED_STARTS:
+                    raise ChoqolateError(
+                        f"Encoders cannot be started on the Ray cluster; {_FAILED_STARTS} ended while they loaded. Is "
+                        f"the same choqolate installed on every node? Ray says: {error}"
+                    ) from error
+                self.replace(encoder)
+            else:
+                self._failed_starts = 0
+                ready.append(encoder)
+        self._say_if_late(bool(ready))
+        return ready
+
+    def _say_if_late(self, any_ready: bool) -> None:
+        """Say so, once each time, if there has been no encoder for a while."""
+        if any_ready:
+            self._late_at = time.monotonic() + _LATE_SECONDS
+        elif time.monotonic() > self._late_at:
+            self._late_at = math.inf
+            self._tell(f"no encoder is ready in the Ray cluster: {room(self._ray, self._resources)}")
 
     def replace(self, encoder: Encoder) -> None:
         """Start another actor, once: all calls of a lost one fail."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from choqolate.experiments.engine.experiment import Label, Runs, RunSetting
 from choqolate.experiments.engine.results import Results, Run
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tasks import Asked, Config, Task, pieces, unmet
+
+_RETRIES = 3  # of a batch that brings its process down, or loses its node, every time
 
 
 class Declared(NamedTuple):
@@ -135,13 +138,15 @@ def run_tasks(
     noted: list[str] = []
     trained = 0
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
-    if batches:
-        tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}")
     with (
-        _executor(engine if batches else "local", address, processes, len(batches), tell) as work,
+        _executor(engine if batches else "local", address, processes, tell) as (work, slots),
         item_bar(total, "training runs", enabled=verbose) as advance,
     ):
-        for batch, answer in work(batches):
+        workers = min(processes or slots, len(batches))
+        if batches:
+            size = f"{counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}"
+            tell(f"training {size}, {workers} at a time")
+        for batch, answer in work(batches, workers):
             noted += answer.warnings
             results.append(answer.runs)
             known |= {run.key: run for run in answer.runs}
@@ -195,22 +200,22 @@ class _Answer(NamedTuple):
     warnings: list[str]
 
 
-_Work = Callable[[Sequence[Batch]], Iterable[tuple[Batch, _Answer]]]
+_Work = Callable[[Sequence[Batch], int], Iterable[tuple[Batch, _Answer]]]
 
 
 @contextmanager
 def _executor(
-    engine: str, address: str | None, processes: int | None, n_batches: int, tell: Callable[[str], None]
-) -> Iterator[_Work]:
-    """Give a function that yields the answers to batches as they come."""
+    engine: str, address: str | None, processes: int | None, tell: Callable[[str], None]
+) -> Iterator[tuple[_Work, int]]:
+    """Give a function that yields the answers to batches as they come, and how many can be worked at at a time."""
     if engine == "ray":
-        from choqolate._util.ray_cluster import ray_session
+        from choqolate._util.ray_cluster import ray_session, say_if_full
 
-        with ray_session(address, tell=tell) as ray:
-            yield lambda batches: _work_on_ray(ray, batches, processes)
+        with ray_session(address, processes, tell=tell) as ray:
+            say_if_full(ray, {"CPU": 1}, tell)
+            yield partial(_work_on_ray, ray), max(1, int(ray.cluster_resources().get("CPU", 0)))
     else:
-        workers = min(processes or n_cores(), n_batches)
-        yield lambda batches: _work_here(batches, workers)
+        yield _work_here, n_cores()
 
 
 def _work_here(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
@@ -239,14 +244,13 @@ def _work_here(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, 
     executor.shutdown(wait=True)
 
 
-def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], processes: int | None) -> Iterable[tuple[Batch, _Answer]]:
+def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
     """Work in Ray tasks; those of a lost node are run again on another one, and answered once."""
-    task = ray.remote(num_cpus=1, max_retries=-1, retry_exceptions=False)(_do_with_one_thread)
-    limit = processes or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))  # one runs per slot, one is ready to
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_do_with_one_thread)
     waiting = deque(batches)
     running: dict[Any, Batch] = {}
     while waiting or running:
-        while waiting and len(running) < limit:
+        while waiting and len(running) < workers:
             batch = waiting.popleft()
             running[task.remote(batch)] = batch
         done, _ = ray.wait(list(running), num_returns=1)
@@ -257,7 +261,8 @@ def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], processes: int | Non
                 raise error.cause from error
             except ray.exceptions.RayError as error:
                 raise ChoqolateError(
-                    f"Ray lost a training task ({type(error).__name__}). Finished runs are kept: run again to continue."
+                    f"A batch of runs was given to {1 + _RETRIES} processes of the Ray cluster, and each of them ended "
+                    f"({type(error).__name__}), perhaps for lack of memory. Finished runs are kept: run again."
                 ) from error
 
 
