@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import os
 import shutil
+import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from choqolate._util.ray_cluster import ray_session
 from choqolate.concepts import embedding
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import Embeddings, embed
+from choqolate.concepts.mini_backbone import MiniBackbone
 from tests.concepts.image_files import write_album
 from tests.ray_nodes import node_killed_when, two_nodes
 
@@ -30,8 +35,8 @@ def album(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def backbone(clip_folder):
-    return load_backbone(clip_folder, device="cpu")
+def backbone():
+    return load_backbone("mini", device="cpu")
 
 
 def shards(folder) -> dict[str, list[bytes]]:
@@ -57,13 +62,47 @@ def test_one_process_per_device_gives_what_one_process_gives(album, tmp_path, ba
     assert split.n_encoded == N_IMAGES
 
 
+class Together(MiniBackbone):
+    """A backbone that encodes no image before two processes have loaded it: neither does all the work alone."""
+
+    def __init__(self, ready: Path) -> None:
+        super().__init__(device="cpu")
+        self.ready = ready
+        ready.mkdir()
+
+    def encode_images(self, images):
+        vectors = super().encode_images(images)
+        (self.ready / str(os.getpid())).touch()
+        return vectors
+
+    def encode_pixels(self, pixels):
+        deadline = time.monotonic() + 120
+        while len(pixels) > 1 and len(list(self.ready.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return super().encode_pixels(pixels)
+
+
 @pytest.mark.long
-def test_a_cluster_that_loses_a_node_gives_what_one_process_gives(album, tmp_path, backbone):
+def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_gives(album, tmp_path, backbone):
     local = embed(album, backbone, tmp_path / "local", workers=0, batch_size=6)
-    target = tmp_path / "cluster"
-    with two_nodes() as cluster, node_killed_when(cluster, lambda: len(shards(target)) >= 3) as killed:
-        spread = embed(album, backbone, target, batch_size=6, engine="ray", address=cluster.address, workers=2)
-        assert killed, "the node outlived the run"
+    target, told = tmp_path / "cluster", []
+    with two_nodes() as cluster:
+        with ray_session(cluster.address) as ray:
+            others = [ray.remote(num_cpus=1)(Other).remote() for _ in range(2)]
+            ray.get([other.start.remote() for other in others])
+
+            def tell(line: str) -> None:
+                told.append(line)
+                if "waiting for room" in line:
+                    for other in others:
+                        ray.kill(other)
+
+            with node_killed_when(cluster, lambda: len(shards(target)) >= 3) as killed:
+                encoders = Together(tmp_path / "ready")
+                spread = embed(album, encoders, target, batch_size=6, engine="ray", tell=tell)
+            assert killed.is_set()
+        assert told[0] == "waiting for room in the Ray cluster: 1 CPU needed, 0 of 2 free"
+        assert told[-1] == "an encoder of the Ray cluster is lost: what it was doing is done again"
         check_equal(spread, local)
         # what one engine began the other continues: some shards are removed as if they had never been written
         for path in sorted((target / "images").glob("*.parquet"))[::2]:
@@ -75,3 +114,10 @@ def test_a_cluster_that_loses_a_node_gives_what_one_process_gives(album, tmp_pat
         resumed = embed(album, backbone, target, batch_size=6, engine="ray", address=cluster.address, workers=1)
         check_equal(resumed, local)
         assert 0 < resumed.n_encoded < N_IMAGES
+
+
+class Other:
+    """Somebody else's work in the cluster."""
+
+    def start(self) -> None:
+        pass

@@ -127,6 +127,7 @@ class RayEncoders:
     def replace(self, encoder: Encoder) -> None:
         """Start another actor, once: all calls of a lost one fail."""
         if encoder in self._encoders:
+            self._tell("an encoder of the Ray cluster is lost: what it was doing is done again")
             self._encoders[self._encoders.index(encoder)] = self._start()
 
     def stop(self) -> None:
