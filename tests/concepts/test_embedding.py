@@ -177,7 +177,7 @@ def test_a_stop_in_the_middle_keeps_what_is_done_and_ends_with_the_same_bits(tmp
 def test_a_slow_encoder_writes_once_a_minute(tmp_path, backbone, monkeypatch):
     names = write_album(tmp_path / "album", 40)
     now = iter(range(0, 100_000, 35))
-    monkeypatch.setattr("choqolate.concepts.embedding.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("choqolate.concepts.blocks.time.monotonic", lambda: next(now))
     found = embed(Manifest(tmp_path / "album", names), backbone, tmp_path / "vectors", workers=0, batch_size=10)
     sizes = [pq.read_metadata(path).num_rows for path in (tmp_path / "vectors" / "images").iterdir()]
     assert sorted(sizes) == [20, 20]

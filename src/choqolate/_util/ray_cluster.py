@@ -11,8 +11,10 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +22,7 @@ from choqolate._util.processes import n_cores
 from choqolate.errors import ChoqolateError
 
 _ANSWER_SECONDS = 10
+_ROOM_SECONDS = 5  # what was given back a moment ago takes some time to show
 _QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # or Ray announces that this will be the default
 
 
@@ -64,6 +67,31 @@ def ray_session(
         yield ray
 
 
+def say_if_full(ray: ModuleType, resources: Mapping[str, float], tell: Callable[[str], None]) -> None:
+    """Say so if a cluster has no room for a task or an actor, nor gets any within some seconds.
+
+    Args:
+        ray: the module, in a session.
+        resources: what one of them takes, such as ``{"CPU": 1}``.
+        tell: called with a sentence.
+    """
+    deadline = time.monotonic() + _ROOM_SECONDS
+    while any(ray.available_resources().get(kind, 0) < amount for kind, amount in resources.items()):
+        if time.monotonic() > deadline:
+            tell(f"waiting for room in the Ray cluster: {room(ray, resources)}")
+            return
+        time.sleep(0.2)
+
+
+def room(ray: ModuleType, resources: Mapping[str, float]) -> str:
+    """What a task or an actor takes, and what there is, in words: ``1 CPU needed, 0 of 2 free``."""
+    free, total = ray.available_resources(), ray.cluster_resources()
+    return ", ".join(
+        f"{amount:g} {kind} needed, {free.get(kind, 0):g} of {total.get(kind, 0):g} free"
+        for kind, amount in resources.items()
+    )
+
+
 @contextmanager
 def _started(ray: ModuleType, n_cpus: int | None) -> Iterator[None]:
     """A Ray on this machine, with a temporary folder and a token that no one else knows.
@@ -78,21 +106,23 @@ def _started(ray: ModuleType, n_cpus: int | None) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="cq-ray-")
     try:
         with _environment(environment):
-            _read_environment()
+            read_environment()
             options = {"num_cpus": n_cpus or n_cores(), "include_dashboard": False, "_temp_dir": folder}
             with _connected(ray, "local", options):
                 yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _read_environment()
+        read_environment()
 
 
 @contextmanager
 def _joined(ray: ModuleType, address: str) -> Iterator[None]:
     """A cluster that others run: its token is the user's, where Ray looks for it."""
     _check_address(address)
-    with _environment(_QUIET), _connected(ray, address, {}):
-        yield
+    with _environment(_QUIET):
+        read_environment()
+        with _connected(ray, address, {}):
+            yield
 
 
 @contextmanager
@@ -139,11 +169,10 @@ def _first_sentence(error: Exception) -> str:
     return re.split(r"\n|(?<=\.) ", str(error).strip() or type(error).__name__)[0].rstrip(".") + "."
 
 
-def _read_environment() -> None:
-    """Let Ray forget the token and the mode that it read when it was imported or last connected."""
+def read_environment() -> None:
+    """Let Ray read the token and the mode in the environment again; it did when it was imported or last connected."""
     with suppress(ImportError, AttributeError):  # Ray before 2.50 has no tokens
-        from ray import _raylet
-
+        _raylet = import_module("ray._raylet")
         _raylet.Config.initialize("")
         _raylet.AuthenticationTokenLoader.instance().reset_cache()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
+from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -65,7 +66,12 @@ PrecisionName = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", help="Processes that decode; 0 for none.", show_default=False),
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Processes that decode, 0 for none; with Ray, those that encode.",
+        show_default=False,
+    ),
 ]
 BatchSize = Annotated[
     int | None,
@@ -130,13 +136,16 @@ def embed(
     workers: Workers = None,
     batch_size: BatchSize = None,
     on_error: OnErrorOption = OnError.skip,
+    engine: EngineName = Engine.local,
+    address: Address = None,
 ) -> None:
     """Encode images once. Stopped at any moment, the same command goes on where it was.
 
     Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
     """
+    check_engine(engine, address)
     from choqolate.cli.show_data import show_embeddings, show_notes
-    from choqolate.cli.terminal import show_next
+    from choqolate.cli.terminal import note, show_next
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
     from choqolate.concepts.embedding import embed as embed_images
     from choqolate.datasets import read_dataset, read_source
@@ -154,6 +163,9 @@ def embed(
             batch_size=batch_size,
             on_error=on_error.value,
             quarantine=_quarantine(output),
+            engine=engine.value,
+            address=address,
+            tell=note,
             verbose=True,
         )
     show_embeddings(encoded, _quarantine(output))
@@ -200,11 +212,14 @@ def score(
     workers: Workers = None,
     batch_size: BatchSize = None,
     on_error: OnErrorOption = OnError.skip,
+    engine: EngineName = Engine.local,
+    address: Address = None,
 ) -> None:
     """Score images for concepts: the whole way from a folder to a table, or new words on old embeddings.
 
     Example: [bold]choqolate score PHOTOS/ --concepts words.txt -o scores.parquet[/]
     """
+    check_engine(engine, address)
     from choqolate.cli import show_data as show
     from choqolate.cli.terminal import note
     from choqolate.concepts.embedding import Embeddings
@@ -218,7 +233,8 @@ def score(
     if dataset is not None:
         find_dataset(dataset)
     encoded = Embeddings.load(source) if Embeddings.are_in(source) else None
-    given = {"--option": option, "--embeddings": embeddings, "--workers": workers, "--batch-size": batch_size}
+    given: dict[str, Any] = {"--option": option, "--embeddings": embeddings, "--workers": workers}
+    given |= {"--batch-size": batch_size, "--engine": None if engine is Engine.local else engine}
     needless = [name for name, value in given.items() if value is not None]
     if encoded is not None and needless:
         raise ChoqolateError(f"{', '.join(needless)}: for images, {source} holds embeddings: leave it out")
@@ -248,6 +264,9 @@ def score(
             batch_size=batch_size,
             on_error=on_error.value,
             quarantine=_quarantine(output),
+            engine=engine.value,
+            address=address,
+            tell=note,
             on_read=show.show_notes,
             on_embedded=on_embedded,
             verbose=True,

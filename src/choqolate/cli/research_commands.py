@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
+from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def compare(
     nodes: Nodes = 8,
     epochs: Epochs = None,
     processes: Processes = None,
+    engine: EngineName = Engine.local,
+    address: Address = None,
 ) -> None:
     """Compare CHOQOLATE with the baselines on your own scores: accuracy, Gini, coherence, a figure, a test.
 
@@ -116,6 +119,7 @@ def compare(
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
     _check_given(scores, data)
+    check_engine(engine, address)
     from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, find_method
 
@@ -124,7 +128,7 @@ def compare(
         find_method(name)
     options = Options(chosen, rule.value, _parameters(nodes, epochs), quick)
     source = _source(scores, data, output, quick)
-    _run([COMPARISON], {source.name: source}, output, seeds, options, processes)
+    _run([COMPARISON], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 
 @app.command()
@@ -157,6 +161,8 @@ def debias(
     nodes: Nodes = 8,
     epochs: Epochs = None,
     processes: Processes = None,
+    engine: EngineName = Engine.local,
+    address: Address = None,
 ) -> None:
     """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, retraining.
 
@@ -165,6 +171,7 @@ def debias(
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
     _check_given(scores, data)
+    check_engine(engine, address)
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.experiments import Options, find_experiment
 
@@ -175,7 +182,7 @@ def debias(
     if misfit is not None:
         raise ChoqolateError(misfit)
     options = Options(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
-    _run([mitigation], {source.name: source}, output, seeds, options, processes)
+    _run([mitigation], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 
 @app.command()
@@ -209,6 +216,8 @@ def reproduce(
     rule: RuleName = Rule.accuracy,
     epochs: Epochs = None,
     processes: Processes = None,
+    engine: EngineName = Engine.local,
+    address: Address = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
 ) -> None:
     """Reproduce the paper's tables and figures, its numbers beside ours. Missing data sets are reported, the rest runs.
@@ -216,6 +225,7 @@ def reproduce(
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """
     _check_given(scores, data)
+    check_engine(engine, address)
     if root is not None and (data is not None or scores is not None):
         raise ChoqolateError("Expected one of --root, --scores and --data, but two are given. Leave one out.")
     from choqolate.cli import show_research as show
@@ -229,11 +239,11 @@ def reproduce(
     options = Options(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
     if root is None:
         source = _source(scores, data, output, quick)
-        _run(chosen, {source.name: source}, output, seeds, options, processes)
+        _run(chosen, {source.name: source}, output, seeds, options, processes, (engine, address))
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
     sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)
-    _run(chosen, sources, output, seeds, options, processes, absent)
+    _run(chosen, sources, output, seeds, options, processes, (engine, address), absent)
 
 
 def _check_given(scores: Path | None, data: BundledData | None) -> None:
@@ -283,6 +293,7 @@ def _run(
     seeds: int | None,
     options: Options,
     processes: int | None,
+    where: tuple[Engine, str | None],
     absent: dict[str, str] | None = None,
 ) -> None:
     from choqolate.cli import show_research as show
@@ -298,6 +309,8 @@ def _run(
             seeds=seeds,
             options=options,
             processes=processes,
+            engine=where[0].value,
+            address=where[1],
             command=shlex.join(["choqolate", *sys.argv[1:]]),
             tell=show.tell,
         )

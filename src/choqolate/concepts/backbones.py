@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -61,6 +62,22 @@ class Backbone(ABC):
         from choqolate._util.device import pick_device
 
         return pick_device(self._device_wanted)
+
+    @property
+    def may_use_gpu(self) -> bool:
+        """Whether encoding may happen on a CUDA device, here or on another machine."""
+        return self._device_wanted.partition(":")[0] in ("auto", "cuda")
+
+    def unloaded(self, device: str | None = None) -> Self:
+        """A copy without weights for another process, which loads them there, on another device if one is given."""
+        twin = copy.copy(self)
+        kinds = [vars(kind).items() for kind in type(self).__mro__]
+        for name in [name for members in kinds for name, value in members if isinstance(value, cached_property)]:
+            vars(twin).pop(name, None)
+        twin._precision_wanted = self.precision
+        if device is not None:
+            twin._device_wanted = device
+        return twin
 
     @property
     def precision(self) -> str:

@@ -112,15 +112,21 @@ class EmbeddingFolder:
         """Write a shard of image vectors, with the file that each came from."""
         self.images.add(digests, vectors, _file_columns(files))
 
-    def seen_files(self) -> Seen:
-        """All that is noted on files, in the shards and beside them."""
+    def contents(self, passed: set[str] | None = None) -> tuple[set[bytes], Seen]:
+        """What has a vector, and all that is noted on files, in the shards and beside them.
+
+        Args:
+            passed: names of shards that were looked at before; only newer ones are, and their names are added.
+        """
+        known: set[bytes] = set()
         seen: Seen = {}
-        for table in self.images.shards(["digest", "path", *FileState._fields]):
+        for table in self.images.shards(["digest", "path", *FileState._fields], passed=passed):
+            known.update(table["digest"].to_pylist())
             if "path" in table.column_names:
                 seen |= _as_seen(table)
         with suppress(OSError, pa.ArrowException, KeyError):  # without it files are read again, nothing is lost
             seen |= _as_seen(pq.read_table(self.path / FILES))
-        return seen
+        return known, seen
 
     def note_files(self, fresh: Seen) -> None:
         """Note the content of files, beside what was noted before; of each file the newest state."""
@@ -128,7 +134,7 @@ class EmbeddingFolder:
         if not fresh:
             return
         newest: dict[str, tuple[FileState, bytes]] = {}
-        for (path, state), digest in (self.seen_files() | fresh).items():
+        for (path, state), digest in (self.contents()[1] | fresh).items():
             if path not in newest or state.changed >= newest[path][0].changed:
                 newest[path] = state, digest
         digests = pa.array([digest for _, digest in newest.values()], pa.binary(32))

@@ -41,6 +41,9 @@ def score_images(
     batch_size: int | None = None,
     on_error: str = "skip",
     quarantine: Place | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     on_read: Callable[[Manifest], None] | None = None,
     on_embedded: Callable[[Embeddings], None] | None = None,
     verbose: bool = False,
@@ -62,7 +65,7 @@ def score_images(
             paper.
         device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
         embeddings: folder to keep the vectors of images in; by default a cache that all runs with this encoder share.
-        workers, batch_size, on_error, quarantine: see :func:`~choqolate.embed`.
+        workers, batch_size, on_error, quarantine, engine, address, tell: see :func:`~choqolate.embed`.
         on_read: called with the rows of the source before anything is encoded.
         on_embedded: called with the embeddings before they are scored; by default a warning names the images that
             could not be read.
@@ -89,6 +92,9 @@ def score_images(
         batch_size=batch_size,
         on_error=on_error,
         quarantine=quarantine,
+        engine=engine,
+        address=address,
+        tell=tell,
         on_read=on_read,
         on_embedded=on_embedded,
         verbose=verbose,
@@ -143,6 +149,9 @@ def _encode(
     batch_size: int | None = None,
     on_error: str = "skip",
     quarantine: Place | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     on_read: Callable[[Manifest], None] | None = None,
     on_embedded: Callable[[Embeddings], None] | None = None,
     verbose: bool = False,
@@ -154,7 +163,7 @@ def _encode(
     known = encoded.manifest if encoded is not None else source if isinstance(source, Manifest) else None
     if encoded is not None:
         unused = {"embeddings": embeddings, "options": options or None, "workers": workers, "batch_size": batch_size}
-        _check_unused(unused, "embeddings")
+        _check_unused(unused | {"engine": None if engine == "local" else engine}, "embeddings")
     elif known is not None:
         _check_unused({"options": options or None}, "a manifest")
     words = _vocabulary(concepts, dataset or (known.source if known is not None else None))
@@ -179,6 +188,9 @@ def _encode(
             batch_size=batch_size,
             on_error=on_error,
             quarantine=quarantine,
+            engine=engine,
+            address=address,
+            tell=tell,
             verbose=verbose,
         )
     else:

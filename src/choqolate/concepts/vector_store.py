@@ -52,9 +52,18 @@ class VectorStore:
                 pa.table(columns), temporary, compression="none", use_dictionary=False, write_page_checksum=True
             )
 
-    def shards(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """All shards; a damaged one is set aside with a warning."""
+    def shards(self, columns: Sequence[str], *, passed: set[str] | None = None) -> Iterator[pa.Table]:
+        """All shards; a damaged one is set aside with a warning.
+
+        Args:
+            columns: what to read of them.
+            passed: names of shards to leave out; those that are read are added.
+        """
+        passed = set() if passed is None else passed
         for path in self._paths():
+            if path.name in passed:
+                continue
+            passed.add(path.name)
             table = self.read_shard(path, columns)
             if table is not None:
                 yield table

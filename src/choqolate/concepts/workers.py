@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from typing import Any
 
 from choqolate._util.processes import serve
@@ -21,7 +22,7 @@ _known: Collection[bytes] = frozenset()
 
 @contextmanager
 def preparing(
-    paths: Sequence[str],
+    paths: Iterable[str],
     transform: ImageTransform,
     known: Collection[bytes],
     *,
@@ -31,16 +32,18 @@ def preparing(
     """Prepare files in order, from the moment on that the block is entered.
 
     Args:
-        paths: the files.
+        paths: the files; they are asked for shortly before they are read.
         transform: what the encoder takes.
         known: digests of contents whose pixels are not wanted.
         workers: number of processes; 0 decodes in this one.
         ahead: number of images to decode ahead of their use.
     """
-    if workers == 0 or len(paths) <= _TASK:
-        yield (item for path in paths for item in prepare([path], transform, known.__contains__))
+    remaining = iter(paths)
+    first = list(islice(remaining, _TASK + 1)) if workers else []
+    if len(first) <= _TASK:
+        yield (prepare([path], transform, known.__contains__)[0] for path in chain(first, remaining))
         return
-    pool = _Pool(paths, transform, known, workers, window=max(2 * workers, -(-ahead // _TASK)))
+    pool = _Pool(chain(first, remaining), transform, known, workers, window=max(2 * workers, -(-ahead // _TASK)))
     try:
         pool.fill()
         yield pool.results()
@@ -48,13 +51,42 @@ def preparing(
         pool.stop()
 
 
+@contextmanager
+def preparing_in_threads(
+    paths: Iterable[str], transform: ImageTransform, n_threads: int, *, ahead: int
+) -> Iterator[Iterator[Prepared]]:
+    """Prepare files in order as :func:`preparing` does, but in threads; a file that crashes a decoder crashes all."""
+    if n_threads == 0:
+        yield (_prepare_one(path, transform) for path in paths)
+        return
+    waiting = iter(paths)
+    with ThreadPoolExecutor(n_threads) as executor:
+        running = deque(executor.submit(_prepare_one, path, transform) for path in islice(waiting, ahead))
+
+        def results() -> Iterator[Prepared]:
+            while running:
+                item = running.popleft().result()
+                running.extend(executor.submit(_prepare_one, path, transform) for path in islice(waiting, 1))
+                yield item
+
+        try:
+            yield results()
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+def _prepare_one(path: str, transform: ImageTransform) -> Prepared:
+    return prepare([path], transform, lambda _: False)[0]
+
+
 class _Pool:
     """Worker processes that start clean, neither forked nor with the caller's main module, and can be replaced."""
 
     def __init__(
-        self, paths: Sequence[str], transform: ImageTransform, known: Collection[bytes], workers: int, window: int
+        self, paths: Iterable[str], transform: ImageTransform, known: Collection[bytes], workers: int, window: int
     ) -> None:
-        self._waiting = deque(paths[start : start + _TASK] for start in range(0, len(paths), _TASK))
+        self._tasks = _tasks(paths)
+        self._waiting: deque[Sequence[str]] = deque()  # tasks that have to be done again
         self._running: deque[tuple[Sequence[str], Future[list[Prepared]]]] = deque()
         self._transform, self._known = transform, known
         self._workers, self._window = workers, window
@@ -62,8 +94,10 @@ class _Pool:
 
     def fill(self) -> None:
         """Hand out as many tasks as may be under way."""
-        while self._waiting and len(self._running) < self._window:
-            task = self._waiting.popleft()
+        while len(self._running) < self._window:
+            task = self._waiting.popleft() if self._waiting else next(self._tasks, None)
+            if task is None:
+                break
             self._running.append((task, self._submit(task)))
 
     def results(self) -> Iterator[Prepared]:
@@ -113,6 +147,13 @@ class _Pool:
         for _, future in self._running:
             future.cancel()
         self._executor.shutdown(wait=True)
+
+
+def _tasks(paths: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Paths in portions, each collected when it is asked for."""
+    remaining = iter(paths)
+    while task := list(islice(remaining, _TASK)):
+        yield task
 
 
 def _become_worker(parent: int, known: Collection[bytes]) -> None:

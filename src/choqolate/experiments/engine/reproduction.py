@@ -57,6 +57,8 @@ def reproduce(
     seeds: int | None = None,
     options: Options | None = None,
     processes: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     command: str = "",
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
@@ -74,7 +76,9 @@ def reproduce(
         absent: for data sets that are not there, why.
         seeds: how many runs; by default as many as the paper has, or three if the options say quick.
         options: what else can be changed.
-        processes: how many work at a time; by default one for each core.
+        processes: how many work at a time; by default one for each core, or each CPU slot of a Ray cluster.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
+        address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         command: that this was called by, for the summary.
         tell: called with a sentence on each step.
         verbose: show a progress bar (on a terminal).
@@ -91,7 +95,10 @@ def reproduce(
         for experiment, plan, count in zip(experiments, plans, counts, strict=True)
         for source in plan.sources
     ]
-    found = iter(run_settings(declared, Results(folder / RESULTS), processes=processes, tell=tell, verbose=verbose))
+    results = Results(folder / RESULTS)
+    found = iter(
+        run_settings(declared, results, processes=processes, engine=engine, address=address, tell=tell, verbose=verbose)
+    )
     done: list[Reproduction] = []
     for experiment, plan, count in zip(experiments, plans, counts, strict=True):
         runs = {source: next(found) for source in plan.sources}

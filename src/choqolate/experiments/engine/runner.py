@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
+from choqolate._util.checks import check_choice
 from choqolate._util.processes import n_cores, serve
 from choqolate._util.progress import item_bar, shows_bars
 from choqolate._util.text import counted
@@ -17,6 +22,8 @@ from choqolate.experiments.engine.experiment import Label, Runs, RunSetting
 from choqolate.experiments.engine.results import Results, Run
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tasks import Asked, Config, Task, pieces, unmet
+
+_RETRIES = 3  # of a batch that brings its process down, or loses its node, every time
 
 
 class Declared(NamedTuple):
@@ -63,6 +70,8 @@ def run_settings(
     results: Results,
     *,
     processes: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
 ) -> list[dict[Label, Runs]]:
@@ -76,7 +85,9 @@ def run_settings(
         for one, plan in zip(declared, plans, strict=True)
         for piece in reversed(pieces(one.source, [asked for asked in plan.values() if isinstance(asked, Asked)]))
     ]  # a sweep grows: its longest training goes first
-    finished = run_tasks(batches, results, processes=processes, tell=tell, verbose=verbose)
+    finished = run_tasks(
+        batches, results, processes=processes, engine=engine, address=address, tell=tell, verbose=verbose
+    )
     return [
         {label: _runs(one.settings[label], plan[label], one.seeds, finished) for label in plan}
         for one, plan in zip(declared, plans, strict=True)
@@ -100,6 +111,8 @@ def run_tasks(
     results: Results,
     *,
     processes: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
 ) -> Finished:
@@ -111,22 +124,29 @@ def run_tasks(
     Args:
         wanted: what to do, for which seeds; the longest first.
         results: the file.
-        processes: how many work at a time; by default one for each core.
+        processes: how many work at a time; by default one for each core, or each CPU slot of a Ray cluster.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
+        address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
         verbose: show a progress bar (on a terminal).
     """
+    check_choice("engine", engine, ("local", "ray"))
     known = _read(results)
     batches = pending(wanted, known.keys())
     failures: dict[str, str] = {}
     problems: list[str] = []
     noted: list[str] = []
     trained = 0
-    workers = min(processes or n_cores(), len(batches))
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
-    if batches:
-        tell(f"training {counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}, {workers} at a time")
-    with item_bar(total, "training runs", enabled=verbose) as advance:
-        for batch, answer in _work(batches, workers):
+    with (
+        _executor(engine if batches else "local", address, processes, tell) as (work, slots),
+        item_bar(total, "training runs", enabled=verbose) as advance,
+    ):
+        workers = min(processes or slots, len(batches))
+        if batches:
+            size = f"{counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}"
+            tell(f"training {size}, {workers} at a time")
+        for batch, answer in work(batches, workers):
             noted += answer.warnings
             results.append(answer.runs)
             known |= {run.key: run for run in answer.runs}
@@ -180,8 +200,26 @@ class _Answer(NamedTuple):
     warnings: list[str]
 
 
-def _work(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
-    """The answers, as they come; in this process if one batch is left."""
+_Work = Callable[[Sequence[Batch], int], Iterable[tuple[Batch, _Answer]]]
+
+
+@contextmanager
+def _executor(
+    engine: str, address: str | None, processes: int | None, tell: Callable[[str], None]
+) -> Iterator[tuple[_Work, int]]:
+    """Give a function that yields the answers to batches as they come, and how many can be worked at at a time."""
+    if engine == "ray":
+        from choqolate._util.ray_cluster import ray_session, say_if_full
+
+        with ray_session(address, processes, tell=tell) as ray:
+            say_if_full(ray, {"CPU": 1}, tell)
+            yield partial(_work_on_ray, ray), max(1, int(ray.cluster_resources().get("CPU", 0)))
+    else:
+        yield _work_here, n_cores()
+
+
+def _work_here(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
+    """Work in processes of this machine; in this process if one batch is left."""
     if workers <= 1:
         for batch in batches:
             yield batch, _do(batch)
@@ -204,6 +242,36 @@ def _work(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answ
         executor.shutdown(wait=False, kill_workers=True)  # what is under way is not waited for
         raise
     executor.shutdown(wait=True)
+
+
+def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
+    """Work in Ray tasks; those of a lost node are run again on another one, and answered once."""
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_do_with_one_thread)
+    waiting = deque(batches)
+    running: dict[Any, Batch] = {}
+    while waiting or running:
+        while waiting and len(running) < workers:
+            batch = waiting.popleft()
+            running[task.remote(batch)] = batch
+        done, _ = ray.wait(list(running), num_returns=1)
+        for answer in done:
+            try:
+                yield running.pop(answer), ray.get(answer)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from error
+            except ray.exceptions.RayError as error:
+                raise ChoqolateError(
+                    f"A batch of runs was given to {1 + _RETRIES} processes of the Ray cluster, and each of them ended "
+                    f"({type(error).__name__}), perhaps for lack of memory. Finished runs are kept: run again."
+                ) from error
+
+
+def _do_with_one_thread(batch: Batch) -> _Answer:
+    """Run a batch as a process of this machine would, so that the results are the same."""
+    import torch
+
+    torch.set_num_threads(1)
+    return _do(batch)
 
 
 def _do(batch: Batch) -> _Answer:

@@ -50,6 +50,11 @@ class Source:
     n_classes: int | None = None
     in_paper: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", self.scores.absolute())  # workers may have another working directory
+        if self.embeddings is not None:
+            object.__setattr__(self, "embeddings", self.embeddings.absolute())
+
     def config(self) -> dict[str, Any]:
         """What tells results on this source from those on others."""
         said: dict[str, Any] = {"name": self.name, "fingerprint": self.fingerprint[:16]}

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from choqolate import ConceptScores
+from choqolate.experiments.engine.experiment import RunSetting
+from choqolate.experiments.engine.results import Results
+from choqolate.experiments.engine.runner import Declared, run_settings
+from choqolate.experiments.engine.sources import table_source
+from tests.ray_nodes import node_killed_when, two_nodes
+from tests.small_tables import bird_scores
+
+SETTINGS = {  # each of the first is a batch of its own
+    **{("choqolate", epochs): RunSetting("choqolate", {"epochs": epochs}) for epochs in (4, 5, 6, 7)},
+    ("pcbm", 4): RunSetting("pcbm", {"epochs": 4}),
+}
+SEEDS = (0, 1)
+
+
+@pytest.fixture
+def one_thread():
+    """As many as a task on a cluster has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("one_thread")
+def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_same_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, labels, groups = bird_scores(150)
+    ConceptScores(X.to_numpy(), list(X.columns), labels=labels, groups=groups).save("birds.parquet")
+    source = table_source(Path("birds.parquet"))  # which the workers find although their working directory is another
+    declared = [Declared(source, SETTINGS, SEEDS)]
+    local, spread = Results(tmp_path / "local.jsonl"), Results(tmp_path / "ray.jsonl")
+    run_settings(declared, local, processes=1, verbose=False)
+    expected = local.read().runs
+    spread.append(expected[:2])
+    finished: list[int] = []  # when the node is killed
+    told: list[str] = []
+
+    with two_nodes() as cluster:
+        address = cluster.address
+        second = psutil.Process(cluster.second.all_processes["raylet"][0].process.pid)
+
+        def in_the_middle() -> bool:
+            busy = any("_do_with_one_thread" in " ".join(worker.cmdline()) for worker in second.children())
+            n_finished = len(spread.read().runs)
+            if busy and n_finished > 2:
+                finished.append(n_finished)
+            return bool(finished)
+
+        with node_killed_when(cluster, in_the_middle) as killed:
+            run_settings(declared, spread, engine="ray", address=address, tell=told.append, verbose=False)
+        assert killed.is_set()
+    assert 2 < finished[0] < len(expected)
+    assert told[:2] == [f"joining the Ray cluster at {address}", "training 8 runs in 4 batches, 2 at a time"]
+    found = spread.read().runs
+    assert len({run.key for run in found}) == len(found) == len(expected) == 10
+    assert {run.key: (run.metrics, run.chosen) for run in found} == {
+        run.key: (run.metrics, run.chosen) for run in expected
+    }

@@ -1,0 +1,70 @@
+"""A Ray cluster of two nodes on this machine, one of which is killed at a moment of the test's choice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+
+from choqolate._util.ray_cluster import read_environment
+
+
+@contextmanager
+def two_nodes() -> Iterator[Any]:
+    """A cluster to join at ``cluster.address``, with one CPU slot on each node; the second is ``cluster.second``."""
+    before = dict(os.environ)
+    # a cluster that asks for no token, as one behind a firewall may be
+    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    read_environment()
+    from ray.cluster_utils import Cluster
+
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="cq-", ignore_cleanup_errors=True) as folder:
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        )
+        try:
+            cluster.second = cluster.add_node(num_cpus=1)
+            yield cluster
+        finally:
+            started = [one for one in psutil.Process().children(recursive=True) if _of_ray(one)]
+            cluster.shutdown()
+            os.environ.clear()
+            os.environ |= before
+            read_environment()
+            _, alive = psutil.wait_procs(started, timeout=30)
+            assert not alive, "processes of Ray are left"
+
+
+def _of_ray(process: psutil.Process) -> bool:
+    try:
+        return "ray" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+@contextmanager
+def node_killed_when(cluster: Any, condition: Callable[[], bool]) -> Iterator[threading.Event]:
+    """Kill the second node as soon as something is true; yields an event that is set then."""
+    killed, stopped = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not condition():
+            if stopped.wait(0.01):
+                return
+        cluster.second.kill_raylet(check_alive=False)
+        killed.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield killed
+    finally:
+        stopped.set()
+        watcher.join()
