@@ -18,9 +18,11 @@ from choqolate.analysis.failing_slices import FailingSlices, find_failing_slices
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
+from choqolate.explain.impact import class_lead, lead_at_stake
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.metrics import PairedChange
+from choqolate.network.edits import Remove
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -34,7 +36,8 @@ ENOUGH = 50  # images of the smallest group for the validation rows to do
 COSTS = 0.005  # loss of accuracy below which a removal hardly costs anything
 RELIES = 2.0  # times the mean share, from which a model relies on a concept
 TOGETHER = 0.6  # mean correlation of concepts that are removed together as well
-MOST_GROUPS, MOST_CORRELATED = 40, 3_000  # groups tried; concepts beyond which no groups are looked for
+MOST_GROUPS = 40  # groups tried
+LEADING = 1_000  # concepts that groups are looked for around, if there are many
 QUESTIONED = 3  # failing slices whose concepts are suspected where there are no groups
 HELPFUL, IDLE = "helps the worst group", "relied on, hardly needed"
 
@@ -120,7 +123,8 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
     """Concepts whose removal helps the worst group, or hardly costs accuracy although the model relies on them.
 
     Every concept is removed alone; and since concepts that mean the same stand in for each other, so that none of them
-    seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well.
+    seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well: forty groups, those
+    with the largest share. Of more than 2,000 concepts, groups are looked for around the 1,000 with the largest share.
 
     A removal helps if the worst group gains at least one point, and three of its images; of a worst group with fewer
     than 30 images nothing is claimed. It hardly costs anything if accuracy falls by less than half a point; that is
@@ -180,7 +184,10 @@ class _Trial:
         self.X: Any = inputs(model, rows)
         self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
-        self.accuracy, self.worst, self.worst_group = self._measure(model)
+        self._u = model.network_.as_inputs(model.scale(self.X))
+        scores = model.network_.class_scores(self._u)
+        self._predicted, self._lead = scores.argmax(1), class_lead(scores)
+        self.accuracy, self.worst, self.worst_group = self._measure(self._predicted)
         size = 0 if self.worst_group is None else self.worst_group[1]
         self.needed = max(HELPS, IMAGES / size) if size >= FEWEST else math.inf
         self.shares = dict(zip(model.concepts_, model.concept_shares_.tolist(), strict=True))
@@ -189,36 +196,62 @@ class _Trial:
         """Share of the concepts in the whole model."""
         return sum(self.shares[name] for name in concepts)
 
-    def _measure(self, model: ChoqolateClassifier) -> tuple[float, float, tuple[str, int] | None]:
+    def _measure(self, predicted: np.ndarray) -> tuple[float, float, tuple[str, int] | None]:
         """Accuracy, that of the worst group, its name and the number of its rows."""
-        predicted = model.predict(self.X).tolist()
-        accuracy = metrics.accuracy(self.truth, predicted)
+        labels = self.model.classes_[predicted].tolist()
+        accuracy = metrics.accuracy(self.truth, labels)
         if self.groups is None:
             return accuracy, math.nan, None
-        by_group = metrics.group_accuracies(self.truth, predicted, self.groups)
+        by_group = metrics.group_accuracies(self.truth, labels, self.groups)
         worst = min(by_group, key=lambda name: by_group[name])
         return accuracy, by_group[worst], (str(worst), Counter(self.groups.tolist())[worst])
 
+    def _predict_without(self, concepts: Sequence[str]) -> np.ndarray | None:
+        """Predicted class indices without the concepts; ``None`` if a node would be left with nothing.
+
+        Only rows are predicted again whose class could change.
+        """
+        network = self.model.network_
+        try:
+            edited = network.edited(Remove(tuple(concepts), mode=self.mode))
+        except ChoqolateError:
+            return None
+        weight_lost = 1 - edited.retained / network.retained
+        bounded = self.mode != "impute" and not network.architecture.free_weights
+        unsure = self._lead <= (lead_at_stake(float(weight_lost.max())) if bounded else math.inf)
+        predicted = self._predicted.copy()
+        if unsure.any():
+            predicted[unsure] = edited.class_scores(self._u[unsure]).argmax(1)
+        return predicted
+
     def paired(self, concepts: Sequence[str]) -> PairedChange:
         """What a removal that can be made changes in the group that is worst now, row by row."""
-        edited = without(self.model, concepts, self.mode)
-        assert edited is not None
+        without_them = self._predict_without(concepts)
+        assert without_them is not None
         assert self.groups is not None
         assert self.worst_group is not None
         members = self.groups == self.worst_group[0]
         truth = np.array(self.truth)[members]
-        return metrics.paired_change(*(one.predict(self.X[members]) == truth for one in (self.model, edited)))
+        before, after = (self.model.classes_[one[members]] for one in (self._predicted, without_them))
+        return metrics.paired_change(before == truth, after == truth)
 
     def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
-        if math.isinf(self.needed) or len(self.rows) < 2 or len(self.model.concepts_) > MOST_CORRELATED:
+        if math.isinf(self.needed) or len(self.rows) < 2:
             return
-        related = check_redundancy(table.select(self.model.concepts_), group_at=TOGETHER).groups
+        scores = table.select(self.model.concepts_)
+        related = check_redundancy(scores, group_at=TOGETHER, leading=leading_concepts(self.model)).groups
         for group in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]:
-            edited = without(self.model, group.concepts, self.mode)
-            if edited is not None:
-                accuracy, worst, _ = self._measure(edited)
+            predicted = self._predict_without(group.concepts)
+            if predicted is not None:
+                accuracy, worst, _ = self._measure(predicted)
                 yield group.concepts, (accuracy - self.accuracy, worst - self.worst)
+
+
+def leading_concepts(model: ChoqolateClassifier, most: int = LEADING) -> list[str]:
+    """The concepts with the largest share in the model, the largest first."""
+    ranked = np.argsort(-model.concept_shares_, kind="stable")[:most]
+    return [model.concepts_[j] for j in ranked]
 
 
 def without(model: ChoqolateClassifier, concepts: Sequence[str], mode: str = "rescale") -> ChoqolateClassifier | None:

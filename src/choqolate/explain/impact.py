@@ -11,12 +11,13 @@ from torch import Tensor
 
 from choqolate._util.checks import as_labels, check_same_kind
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.removal import values_without_each
+from choqolate.network.removal import mass_of_groups, values_without_each
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _VALUES = 1 << 22  # node values held at a time
+_ROUNDING = 1e-9  # of class scores
 
 
 def removal_impact(network: FittedNetwork, z: np.ndarray, y: Any, groups: Any = None, *, mode: str) -> pd.DataFrame:
@@ -69,6 +70,8 @@ def hits_without_each(
 ) -> np.ndarray:
     """Count the rows of each group that are classified right, with all concepts and without each of them.
 
+    Rows whose class leads by more than a removal can move, see :func:`lead_at_stake`, are not looked at again.
+
     Args:
         network: fitted.
         u: inputs ``(n, M)``.
@@ -80,28 +83,58 @@ def hits_without_each(
         Counts ``(G, 1 + M)``: the first column with all concepts. NaN where a removal would leave a node with nothing.
     """
     groups = [network.inputs_of([index]) for index in range(len(network.concepts))]
-    hits = np.zeros((len(members), 1 + len(groups)))
-    hits[:, 1:][:, [_would_empty_a_node(network, inputs) for inputs in groups]] = np.nan
+    scores = _class_scores(network, network.node_values(u))
+    lead, reach = class_lead(scores), _reach(network, groups)
+    right = scores.argmax(1) == truth
+    hits = np.repeat([[right[member].sum()] for member in members], 1 + len(groups), axis=1).astype(float)
+    hits[:, 1:][:, _would_empty_a_node(network, groups)] = np.nan
+    unsure = np.flatnonzero(lead <= reach.max())
     step = max(1, _VALUES // (len(groups) * max(network.n_nodes, len(network.classes))))
-    for start in range(0, len(u), step):
-        rows = slice(start, start + step)
-        before = network.node_values(u[rows])[:, :, None]
+    for start in range(0, len(unsure), step):
+        rows = unsure[start : start + step]
         without = values_without_each(network.nodes, u[rows], groups, mode)
         hits[:, 1:][:, without.isnan().any(0).any(0).numpy()] = np.nan
-        right = _predict(network, torch.cat([before, without], 2)) == truth[rows, None]
-        hits += np.stack([right[member[rows]].sum(0) for member in members])
+        row, concept = np.nonzero(lead[rows, None] <= reach)
+        other = _class_scores(network, without[row, :, concept]).argmax(1)
+        change = (other == truth[rows[row]]).astype(float) - right[rows[row]]
+        for member, counts in zip(members, hits, strict=True):
+            counts[1:] += np.bincount(concept, weights=change * member[rows[row]], minlength=len(groups))
     return hits
 
 
-def _predict(network: FittedNetwork, values: Tensor) -> np.ndarray:
-    """Predicted class indices ``(B, G)`` from node values ``(B, N, G)``."""
-    flat = values.transpose(1, 2).flatten(0, 1)
-    scores = network.score_nodes(flat).numpy() + network.class_shift
-    predicted: np.ndarray = scores.argmax(1).reshape(len(values), -1)
-    return predicted
+def _class_scores(network: FittedNetwork, values: Tensor) -> np.ndarray:
+    """Class scores ``(n, C)`` of node values ``(n, N)``."""
+    scores: np.ndarray = network.score_nodes(values).numpy() + network.class_shift
+    return scores
 
 
-def _would_empty_a_node(network: FittedNetwork, inputs: Sequence[int]) -> bool:
-    gone = network.gone.clone()
-    gone[:, list(inputs)] = True
-    return bool(gone.all(1).any())
+def class_lead(scores: np.ndarray) -> np.ndarray:
+    """By how much the best class of each row is ahead of the next ``(n,)``."""
+    if scores.shape[1] < 2:
+        return np.full(len(scores), np.inf)
+    second, best = np.partition(scores, -2, axis=1)[:, -2:].T
+    return best - second
+
+
+def _reach(network: FittedNetwork, groups: Sequence[Sequence[int]]) -> np.ndarray:
+    """The most that the removal of each group of inputs can take from a lead ``(M,)``; free weights have no bound."""
+    if network.architecture.free_weights:
+        return np.full(len(groups), np.inf)
+    weight: Tensor = mass_of_groups(network.nodes.capacity, groups).amax(0)
+    return np.array([lead_at_stake(value) for value in weight.tolist()])
+
+
+def lead_at_stake(weight: float) -> float:
+    """The most that a lead between classes can lose if every node loses at most so much of its weight.
+
+    A node that loses the weight w keeps (1 - w) of its value but for rescaling, and what is lost lies in [0, 1]: it
+    moves by w at most, up or down. A class, an integral of the nodes, moves no more than they do.
+    """
+    return 2 * weight + _ROUNDING
+
+
+def _would_empty_a_node(network: FittedNetwork, groups: Sequence[Sequence[int]]) -> np.ndarray:
+    """Whether a node would be left with no input without each group ``(M,)``."""
+    there = ~network.gone
+    emptied: np.ndarray = (there[:, torch.tensor(groups)].sum(-1) == there.sum(1)[:, None]).any(0).numpy()
+    return emptied

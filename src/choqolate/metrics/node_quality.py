@@ -12,6 +12,9 @@ from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
 
+_BLOCK = 1 << 22  # scores at work at a time
+
+
 class NodeMean(NamedTuple):
     """A mean over the nodes that have a value, and the number of nodes that have none."""
 
@@ -92,15 +95,20 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     array([0.5, nan])
     """
     weights = np.atleast_2d(relative_sizes(W))
-    units = unit_rows(centered(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
-    if units.shape[0] != weights.shape[1]:
-        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {units.shape[0]}.")
-    weights = weights * units.any(axis=1)  # a constant concept has no correlation
+    columns = as_array(scores, "scores", ndims=(2,), min_rows=2)
+    if columns.shape[1] != weights.shape[1]:
+        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {columns.shape[1]}.")
+    total, step = np.zeros((len(weights), len(columns))), max(1, _BLOCK // len(columns))
+    for start in range(0, columns.shape[1], step):
+        block = slice(start, start + step)
+        units = unit_rows(centered(columns[:, block]).T)
+        weights[:, block] *= units.any(axis=1)  # a constant concept has no correlation
+        total += weights[:, block] @ units
     squares = (weights**2).sum(axis=1)
     pairs = weights.sum(axis=1) ** 2 - squares
     alone = (weights > 0).sum(axis=1) < 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        coherence = (((weights @ units) ** 2).sum(axis=1) - squares) / pairs
+        coherence = ((total**2).sum(axis=1) - squares) / pairs
     return np.where(alone, np.nan, np.clip(coherence, -1.0, 1.0))
 
 

@@ -136,7 +136,8 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         edits=_edits(view),
         redundancy=None if view.redundancy is None else view.redundancy.lines(),
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
-        order=[] if view.redundancy is None else [view.redundancy.concepts[j] for j in view.redundancy.order],
+        order=[] if view.redundancy is None else view.redundancy.ordered_concepts,
+        n_concepts=len(model.concepts_),
         facts=facts(model),
         words=words(model),
         commands=commands(model),
@@ -237,10 +238,7 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
 def _nodes(view: View) -> list[dict[str, Any]]:
     """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
     explanation, (concepts, _) = view.explanation, view.marked
-    coherence = [math.nan] * len(explanation.nodes)
-    if view.redundancy is not None:
-        coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
-    cards, gini = [], explanation.gini
+    cards, gini, coherence = [], explanation.gini, view.coherence
     marked = np.isin(explanation.concepts, list(concepts))
     formulas = view.model.formulas(LEADING)
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
@@ -255,7 +253,7 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "classes": leading(explanation.classes, explanation.class_attributions[:, node], PAIRS),
                 "n_classes": len(explanation.classes),
                 "gini": float(gini[node]),
-                "coherence": coherence[node],
+                "coherence": float(coherence[node]),
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
                 "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
                 "formula": formulas[node].parts(),
