@@ -18,11 +18,10 @@ from choqolate.analysis.failing_slices import FailingSlices, find_failing_slices
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
-from choqolate.explain.impact import class_lead, lead_at_stake
+from choqolate.explain.impact import predict_without_sets
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.metrics import PairedChange
-from choqolate.network.edits import Remove
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -161,7 +160,8 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
             idle.append(Suspect(concepts, share, accuracy, worst, spurious, IDLE))
     helpful.sort(key=lambda one: (-one.worst_group_change, -one.share))
     idle.sort(key=lambda one: -one.share)
-    helpful = [one._replace(paired=trial.paired(one.concepts)) for one in helpful[:TESTED]] + helpful[TESTED:]
+    tests = trial.paired([one.concepts for one in helpful[:TESTED]]) if helpful else []
+    helpful[:TESTED] = [one._replace(paired=test) for one, test in zip(helpful, tests, strict=False)]
     needed = None if math.isinf(trial.needed) else trial.needed
     return Suspects(
         (*helpful, *idle),
@@ -185,8 +185,7 @@ class _Trial:
         self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
         self._u = model.network_.as_inputs(model.scale(self.X))
-        scores = model.network_.class_scores(self._u)
-        self._predicted, self._lead = scores.argmax(1), class_lead(scores)
+        self._predicted = model.network_.class_scores(self._u).argmax(1)
         self.accuracy, self.worst, self.worst_group = self._measure(self._predicted)
         size = 0 if self.worst_group is None else self.worst_group[1]
         self.needed = max(HELPS, IMAGES / size) if size >= FEWEST else math.inf
@@ -206,34 +205,15 @@ class _Trial:
         worst = min(by_group, key=lambda name: by_group[name])
         return accuracy, by_group[worst], (str(worst), Counter(self.groups.tolist())[worst])
 
-    def _predict_without(self, concepts: Sequence[str]) -> np.ndarray | None:
-        """Predicted class indices without the concepts; ``None`` if a node would be left with nothing.
-
-        Only rows are predicted again whose class could change.
-        """
-        network = self.model.network_
-        try:
-            edited = network.edited(Remove(tuple(concepts), mode=self.mode))
-        except ChoqolateError:
-            return None
-        weight_lost = 1 - edited.retained / network.retained
-        bounded = self.mode != "impute" and not network.architecture.free_weights
-        unsure = self._lead <= (lead_at_stake(float(weight_lost.max())) if bounded else math.inf)
-        predicted = self._predicted.copy()
-        if unsure.any():
-            predicted[unsure] = edited.class_scores(self._u[unsure]).argmax(1)
-        return predicted
-
-    def paired(self, concepts: Sequence[str]) -> PairedChange:
-        """What a removal that can be made changes in the group that is worst now, row by row."""
-        without_them = self._predict_without(concepts)
-        assert without_them is not None
+    def paired(self, several: Sequence[Sequence[str]]) -> list[PairedChange]:
+        """What removals that can be made change in the group that is worst now, row by row."""
         assert self.groups is not None
         assert self.worst_group is not None
-        members = self.groups == self.worst_group[0]
+        members = np.flatnonzero(self.groups == self.worst_group[0])
         truth = np.array(self.truth)[members]
-        before, after = (self.model.classes_[one[members]] for one in (self._predicted, without_them))
-        return metrics.paired_change(before == truth, after == truth)
+        before = self.model.classes_[self._predicted[members]] == truth
+        after = predict_without_sets(self.model.network_, self._u[members], several, self.mode)
+        return [metrics.paired_change(before, self.model.classes_[one] == truth) for one in after if one is not None]
 
     def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
@@ -241,11 +221,12 @@ class _Trial:
             return
         scores = table.select(self.model.concepts_)
         related = check_redundancy(scores, group_at=TOGETHER, leading=leading_concepts(self.model)).groups
-        for group in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]:
-            predicted = self._predict_without(group.concepts)
+        tried = [one.concepts for one in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]]
+        without_them = predict_without_sets(self.model.network_, self._u, tried, self.mode)
+        for concepts, predicted in zip(tried, without_them, strict=True):
             if predicted is not None:
                 accuracy, worst, _ = self._measure(predicted)
-                yield group.concepts, (accuracy - self.accuracy, worst - self.worst)
+                yield concepts, (accuracy - self.accuracy, worst - self.worst)
 
 
 def leading_concepts(model: ChoqolateClassifier, most: int = LEADING) -> list[str]:

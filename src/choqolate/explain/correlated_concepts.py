@@ -120,7 +120,7 @@ def with_neighbors(seeds: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
 
 
 def equal_concepts(scores: np.ndarray, found: Neighborhoods, distance: float) -> list[tuple[int, int]]:
-    """Find the pairs of concepts whose unit columns are closer than ``distance``, each with its ten closest at most.
+    r"""Find the pairs of concepts whose unit columns are closer than ``distance``, each with its ten closest at most.
 
     A projection shortens distances, so pairs that are far apart in a few directions need not be compared: none is
     missed.
@@ -128,7 +128,7 @@ def equal_concepts(scores: np.ndarray, found: Neighborhoods, distance: float) ->
     Args:
         scores: concept scores ``(n, M)``.
         found: of the same scores.
-        distance: between unit columns; :math:`\\sqrt{2 (1 - R)}` for a correlation R.
+        distance: between unit columns; :math:`\sqrt{2 (1 - R)}` for a correlation R.
     """
     from scipy.spatial import KDTree
 

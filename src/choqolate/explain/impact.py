@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from choqolate._util.checks import as_labels, check_same_kind
+from choqolate.errors import ChoqolateError
+from choqolate.network.edits import Remove
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.removal import mass_of_groups, values_without_each
+from choqolate.network.removal import Nodes, mass_of_groups, values_without_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +72,8 @@ def hits_without_each(
 ) -> np.ndarray:
     """Count the rows of each group that are classified right, with all concepts and without each of them.
 
-    Rows whose class leads by more than a removal can move, see :func:`lead_at_stake`, are not looked at again.
+    A removal moves a node by no more than the weight that involves the concept, and a class by no more than its nodes.
+    So a row whose class leads by more than twice that weight keeps it, and is not looked at again.
 
     Args:
         network: fitted.
@@ -84,7 +87,7 @@ def hits_without_each(
     """
     groups = [network.inputs_of([index]) for index in range(len(network.concepts))]
     scores = _class_scores(network, network.node_values(u))
-    lead, reach = class_lead(scores), _reach(network, groups)
+    lead, reach = _lead(scores), _reach(network, groups)
     right = scores.argmax(1) == truth
     hits = np.repeat([[right[member].sum()] for member in members], 1 + len(groups), axis=1).astype(float)
     hits[:, 1:][:, _would_empty_a_node(network, groups)] = np.nan
@@ -108,7 +111,7 @@ def _class_scores(network: FittedNetwork, values: Tensor) -> np.ndarray:
     return scores
 
 
-def class_lead(scores: np.ndarray) -> np.ndarray:
+def _lead(scores: np.ndarray) -> np.ndarray:
     """By how much the best class of each row is ahead of the next ``(n,)``."""
     if scores.shape[1] < 2:
         return np.full(len(scores), np.inf)
@@ -121,16 +124,7 @@ def _reach(network: FittedNetwork, groups: Sequence[Sequence[int]]) -> np.ndarra
     if network.architecture.free_weights:
         return np.full(len(groups), np.inf)
     weight: Tensor = mass_of_groups(network.nodes.capacity, groups).amax(0)
-    return np.array([lead_at_stake(value) for value in weight.tolist()])
-
-
-def lead_at_stake(weight: float) -> float:
-    """The most that a lead between classes can lose if every node loses at most so much of its weight.
-
-    A node that loses the weight w keeps (1 - w) of its value but for rescaling, and what is lost lies in [0, 1]: it
-    moves by w at most, up or down. A class, an integral of the nodes, moves no more than they do.
-    """
-    return 2 * weight + _ROUNDING
+    return 2 * weight.numpy() + _ROUNDING
 
 
 def _would_empty_a_node(network: FittedNetwork, groups: Sequence[Sequence[int]]) -> np.ndarray:
@@ -138,3 +132,66 @@ def _would_empty_a_node(network: FittedNetwork, groups: Sequence[Sequence[int]])
     there = ~network.gone
     emptied: np.ndarray = (there[:, torch.tensor(groups)].sum(-1) == there.sum(1)[:, None]).any(0).numpy()
     return emptied
+
+
+def predict_without_sets(
+    network: FittedNetwork, u: Tensor, sets: Sequence[Sequence[str]], mode: str
+) -> list[np.ndarray | None]:
+    """Predict classes after removing each of several sets of concepts, by index ``(n,)``.
+
+    Removals that rescale are computed for all sets in one pass over the rows, see :func:`_values_without_sets`.
+
+    Args:
+        network: fitted.
+        u: inputs ``(n, M)``.
+        sets: concepts to remove at once.
+        mode: of the removal.
+
+    Returns:
+        One array per set; ``None`` if a node would be left with nothing.
+    """
+    edited = [_without(network, concepts, mode) for concepts in sets]
+    if mode != "rescale" or network.architecture.free_weights:
+        return [None if one is None else one.class_scores(u).argmax(1) for one in edited]
+    possible = [index for index, one in enumerate(edited) if one is not None]
+    place = {name: index for index, name in enumerate(network.concepts)}
+    inputs = [torch.tensor(network.inputs_of([place[name] for name in sets[index]])) for index in possible]
+    found: list[np.ndarray | None] = [None] * len(sets)
+    for index in possible:
+        found[index] = np.empty(len(u), dtype=np.int64)
+    step = max(1, _VALUES // (network.n_nodes * u.shape[1]))
+    for start in range(0, len(u), step) if possible else ():
+        values = _values_without_sets(network.nodes, u[start : start + step], inputs)
+        for index, some in zip(possible, values, strict=True):
+            found[index][start : start + step] = _class_scores(network, some).argmax(1)  # type: ignore[index]
+    return found
+
+
+def _without(network: FittedNetwork, concepts: Sequence[str], mode: str) -> FittedNetwork | None:
+    try:
+        return network.edited(Remove(tuple(concepts), mode=mode))
+    except ChoqolateError:
+        return None
+
+
+def _values_without_sets(nodes: Nodes, u: Tensor, sets: Sequence[Tensor]) -> list[Tensor]:
+    r"""Node values ``(B, N)`` without each set J of inputs, rescaled; what a pair within J takes counts once.
+
+    .. math:: h^{-J}(u) = \frac{h(u) - \sum_{j \in J} I_j(u; u)
+        + \sum_{j<l \in J} b_{jl} \min(u_j, u_l) + c_{jl} \max(u_j, u_l)}
+        {1 - \sum_{j \in J} D_j + \sum_{j<l \in J} (b_{jl} + c_{jl})}
+
+    with :math:`I_j` and :math:`D_j` the terms that involve an input and their weight.
+    """
+    out = [u.new_empty(len(u), nodes.capacity.shape[0]) for _ in sets]
+    for members, capacity, seen in nodes.views(u):
+        value, involved, weight = capacity.integrate(seen), capacity.involvement(seen, seen), capacity.involved_mass()
+        for inputs, values in zip(sets, out, strict=True):
+            b, c = capacity.pairs_among(inputs)
+            left = 1 - weight[:, inputs].sum(-1) + (b + c).sum((-1, -2)) / 2
+            lost = involved[:, :, inputs].sum(-1)
+            for row, at in enumerate(seen[:, inputs]):
+                low, high = torch.minimum(at[:, None], at), torch.maximum(at[:, None], at)
+                lost[row] -= ((b * low).sum((-1, -2)) + (c * high).sum((-1, -2))) / 2
+            values[:, members] = (value - lost) / left
+    return out

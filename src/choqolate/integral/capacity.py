@@ -48,6 +48,11 @@ class Capacity(ABC):
     def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         """The weights ``b`` and ``c`` of the inputs in ``rows`` with all inputs, each ``(N, rows, M)``, 0 at j = l."""
 
+    def pairs_among(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights ``b`` and ``c`` of all pairs of some of the inputs, each ``(N, k, k)``, 0 at j = l."""
+        b, c = (weights[..., inputs] for weights in self.pairs(inputs))
+        return b, c
+
     @abstractmethod
     def interaction_mass(self) -> Tensor:
         r"""Weight on interactions ``(N,)``: :math:`\sum_{j<l} |b_{jl}| + |c_{jl}|`, differentiable."""

@@ -91,6 +91,9 @@ class FactoredCapacity(Capacity):
         b, c = self._products(inputs[rows])
         return b.masked_fill(same, 0.0), c.masked_fill(same, 0.0)
 
+    def pairs_among(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return self._among(inputs).pairs(slice(None))
+
     def _products(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """:meth:`pairs` of the inputs listed in ``rows``, the diagonal left as it comes."""
         _, on_min, on_max = self._mixture()

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
-
 _BLOCK = 1 << 22  # scores at work at a time
 
 
