@@ -25,7 +25,7 @@ from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, e
 from choqolate.report.model_origin import removal_command
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
-MOST_QUESTIONS = 5
+MOST_QUESTIONS, MOST_SIBLINGS = 5, 12
 _BAR = 20  # cells of the longest bar
 _NUMBERS = 29  # cells of the two columns of numbers and the gaps
 
@@ -182,7 +182,8 @@ def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
         facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)}), p {p_text(worst.p_value)}"]
         facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {one.share:.1%}"]
         siblings = [cut(name) for name in one.concepts if name != worst.concept]
-        facts += [f"correlated with {', '.join(siblings)}"] if siblings else []
+        more = f" and {len(siblings) - MOST_SIBLINGS:,} more" if len(siblings) > MOST_SIBLINGS else ""
+        facts += [f"correlated with {', '.join(siblings[:MOST_SIBLINGS])}{more}"] if siblings else []
         questions.add_row(f"{place}.", Text(printable_name(one.question)))
         questions.add_row("", Text("; ".join(facts), style="dim"))
     console.print(questions)

@@ -24,6 +24,7 @@ from choqolate.estimators.calibration import calibration_text
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.node_stability import NodeStability
+from choqolate.explain.redundancy import EXACT_UP_TO
 from choqolate.metrics import Proportion
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
@@ -43,6 +44,7 @@ WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
+MOST_NAMES = 12  # of concepts that were removed together
 MOST_DOTS = 10  # other runs that have a dot each
 
 
@@ -137,6 +139,8 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
         order=[] if view.redundancy is None else view.redundancy.ordered_concepts,
         n_concepts=len(model.concepts_),
+        exact_up_to=EXACT_UP_TO,
+        most_names=MOST_NAMES,
         facts=facts(model),
         words=words(model),
         commands=commands(model),
