@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from choqolate.network.adam import Adam
 from choqolate.network.architecture import Architecture
+from choqolate.network.batches import RowsInMemory
 from choqolate.network.module import ChoqolateNetwork
 from choqolate.network.training import Objective, train
 
@@ -58,8 +59,8 @@ def test_cross_entropy_of_scores_far_apart_stays_finite():
 def trained(inputs, targets, weights, seeds, **options):
     """The parameters of each run after a short training in one batch."""
     network = ChoqolateNetwork(Architecture(3), inputs.shape[1], 2, seeds=seeds, dtype=torch.float64)
-    options = {"epochs": 20, "batch_size": 1000, "learning_rate": 0.1} | options
-    train(network, inputs, targets, weights, Objective(0.1), **options)
+    options = {"epochs": 20, "learning_rate": 0.1} | options
+    train(network, RowsInMemory(inputs, targets, weights, options.pop("batch_size", 1000)), Objective(0.1), **options)
     return [network.parameters_of(run) for run in range(len(seeds))]
 
 

@@ -43,16 +43,16 @@ def check_unique(names: Sequence[str]) -> None:
         raise ChoqolateError(f"expected every concept once, got {listed(twice)} more than once: rename or drop columns")
 
 
-def check_finite(X: np.ndarray, concepts: Sequence[str]) -> None:
-    """NaN and infinity are errors that name the first row and concept."""
+def check_finite(X: np.ndarray, concepts: Sequence[str], first: int = 0) -> None:
+    """NaN and infinity are errors that name the first row and concept; ``first`` is the number of the first row."""
     bad = ~np.isfinite(X)
     if not bad.any():
         return
     row, column = np.argwhere(bad)[0]
     kind = "NaN" if np.isnan(X[row, column]) else "infinity (inf)"
     raise ChoqolateError(
-        f"Input X contains {kind}: row {row}, concept {concepts[column]!r}; {int(bad.sum())} of {bad.size} scores are "
-        "not finite: drop those rows or fill them in"
+        f"Input X contains {kind}: row {first + row}, concept {concepts[column]!r}; {int(bad.sum())} of {bad.size} "
+        "scores are not finite: drop those rows or fill them in"
     )
 
 

@@ -9,14 +9,22 @@ from typing import Any
 
 
 @contextmanager
-def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """A bar over epochs that shows the loss; yields the function to call after each, or ``None``."""
+def epoch_bar(total: int, label: str, *, enabled: bool) -> Iterator[Callable[[float, float | None], None] | None]:
+    """A bar over epochs that shows the loss; yields the function that takes how many are done, or ``None``.
+
+    Its first argument may be a fraction, so that the bar moves within an epoch; the second is the loss, or ``None`` to
+    leave that as it is.
+    """
     if not shows_bars(enabled):
         yield None
         return
     with _bar("{task.fields[loss]}") as progress:
         task = progress.add_task(label, total=total, loss="")
-        yield lambda epoch, loss: progress.update(task, completed=epoch + 1, loss=f"loss {loss:.4f}")
+
+        def show(done: float, loss: float | None) -> None:
+            progress.update(task, completed=done, **({} if loss is None else {"loss": f"loss {loss:.4f}"}))
+
+        yield show
 
 
 @contextmanager

@@ -7,10 +7,9 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
@@ -18,104 +17,103 @@ from choqolate._util.checks import check_choice
 from choqolate.analysis.comparison import gap_note
 from choqolate.analysis.evaluation_record import Evaluation
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
-from choqolate.data.rows import class_index, class_places
+from choqolate.analysis.row_outcomes import measure_rows
+from choqolate.data.rows import class_index
+from choqolate.data.score_file import ScoreFile, Table
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.calibration import uncalibrated
-from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_inputs import select_inputs
 from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import absolute
 
-if TYPE_CHECKING:
-    pass
 
-
-def held_out(model: ConceptModel, table: ConceptScores) -> tuple[ConceptScores, str]:
+def held_out(model: ConceptModel, table: Table) -> tuple[Table, str]:
     """The labelled rows to evaluate a model on, and how they were chosen, in words.
 
     The test rows of the table, else its val rows; without a split the test rows of the split that was made for
     training, if it is the same table; else all.
     """
-    if table.split is None:
+    if not table.has_split:
         if was_split_for(model, table):
             return table.with_split().part("test"), "test rows of the split that was made for training"
         return table.labelled(), "all labelled rows, as the table has no split"
     labelled = table.labelled()
     for split in ("test", "val"):
-        if labelled.rows.has_part(split):
+        if labelled.has_part(split):
             return labelled.part(split), f"{split} rows of the table"
     return labelled, "all labelled rows, as the table has none for test or val"
 
 
-def has_held_out(table: ConceptScores) -> bool:
+def has_held_out(table: ConceptScores | ScoreFile) -> bool:
     """Whether a table, split if it has no split, has labelled rows that are not for training."""
-    rows = table.with_split().labelled().rows
+    rows = table.with_split().labelled()
     return rows.has_part("test") or rows.has_part("val")
 
 
-def spurious_concepts(model: ConceptModel, *tables: ConceptScores) -> list[str]:
+def spurious_concepts(model: ConceptModel, *tables: ConceptScores | ScoreFile) -> list[str]:
     """Those of the model's concepts that a table or the model's provenance marks as spurious, in the model's order."""
     marked = {name for table in tables for name in table.spurious}
     marked.update(model.provenance_.vocabulary.spurious or ())
     return [name for name in model.concepts_ if name in marked]
 
 
-def evaluate(model: ConceptModel, table: ConceptScores, split: str | None = None) -> Evaluation:
+def evaluate(
+    model: ConceptModel, table: ConceptScores | ScoreFile, split: str | None = None, *, verbose: bool = False
+) -> Evaluation:
     """Measure a model on a table of scores; columns are matched by name.
 
     Args:
         model: a fitted classifier, ours or a baseline.
-        table: scores with labels.
+        table: scores with labels; those of a :class:`~choqolate.data.score_file.ScoreFile` are read block by block, in
+            three or four passes, and give the same numbers.
         split: ``"train"``, ``"val"``, ``"test"`` or ``"all"``; by default as :func:`held_out` chooses.
+        verbose: show a progress bar for a file that is read block by block (on a terminal).
 
     Raises:
         ChoqolateError: if the table lacks concepts or labels, or has labels that the model does not know.
     """
     check_is_fitted(model)
-    rows, chosen = held_out(model, table) if split is None else _part(model, table, split)
-    X = inputs(model, rows)
+    rows: ConceptScores | ScoreFile
+    rows, chosen = _measured(model, table, split)  # type: ignore[type-var]
     warn_of_another_source(model, rows)
     if split is None:
         warn_of_training_rows(model, rows)
-    assert rows.labels is not None
-    truth, names = rows.labels.tolist(), list(class_index(model.classes_))
-    class_places(truth, model.classes_)  # all labels must be known
-    scores = _class_scores(model, X)
-    labels = model.predict(X) if scores is None else model.classes_[scores.argmax(axis=1)]
-    predicted = [str(label) for label in labels.tolist()]
-    pairs = Counter(zip(truth, predicted, strict=True))
-    counts = Counter(truth)
-    class_rows = {name: counts[name] for name in names if counts[name]}
-    group_accuracy, group_rows = _by_group(rows.groups, truth, predicted)
+    outcome = measure_rows(model, rows, verbose=verbose)
+    names = list(class_index(model.classes_))
+    class_rows = {name: outcome.class_rows[name] for name in names if outcome.class_rows[name]}
+    group_accuracy = {group: outcome.group_hits[group] / size for group, size in sorted(outcome.group_rows.items())}
     shares = metrics.per_concept(model.node_attributions_, len(model.concepts_))
     worst = min(group_accuracy, key=lambda group: group_accuracy[group], default=None)
+    pairs = outcome.pairs
     return Evaluation(
         rows=len(rows),
         chosen=chosen,
-        accuracy=metrics.accuracy(truth, predicted),
+        accuracy=float(np.mean(outcome.hits)),
         class_accuracy={name: pairs[name, name] / count for name, count in class_rows.items()},
         class_rows=class_rows,
         group_accuracy=group_accuracy,
-        group_rows=group_rows,
+        group_rows={group: outcome.group_rows[group] for group in group_accuracy},
         worst_group=None if worst is None else (worst, group_accuracy[worst]),
         attribution_gini=metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean,
-        node_coherence=_coherence(shares, np.asarray(X, dtype=np.float64)),
+        node_coherence=_coherence(shares, rows),
         concepts_per_class=_concepts_per_class(model, shares),
         confusion={name: {other: pairs[name, other] for other in names if pairs[name, other]} for name in class_rows},
-        majority_class=_majority_class(model, names, counts),
-        hits=np.array(truth) == np.array(predicted),
-        row_labels=rows.labels,
-        row_groups=rows.groups,
+        majority_class=_majority_class(model, names, outcome.class_rows),
+        hits=outcome.hits,
+        row_labels=outcome.labels,
+        row_groups=outcome.groups,
         interaction_mass=_interaction_mass(model),
-        calibration_error=_calibration_error(model, X, truth, scores),
-        calibration_error_trained=_calibration_error(uncalibrated(model), X, truth, scores),
+        calibration_error=outcome.calibration_error,
+        calibration_error_trained=outcome.calibration_error_trained,
     )
 
 
-def evaluate_parts(model: ConceptModel, table: ConceptScores) -> dict[str, Evaluation]:
+def evaluate_parts(
+    model: ConceptModel, table: ConceptScores | ScoreFile, *, verbose: bool = False
+) -> dict[str, Evaluation]:
     """Measure a model on the table that it was trained on: on the rows for training, and on those held out.
 
     If there are no held-out rows, or the model cannot be measured on them, a warning says so; another one, if the two
@@ -124,6 +122,7 @@ def evaluate_parts(model: ConceptModel, table: ConceptScores) -> dict[str, Evalu
     Args:
         model: a fitted classifier, ours or a baseline.
         table: scores with labels.
+        verbose: as in :func:`evaluate`.
 
     Returns:
         Evaluations by name: ``"training"`` and, where possible, ``"held out"``.
@@ -135,11 +134,11 @@ def evaluate_parts(model: ConceptModel, table: ConceptScores) -> dict[str, Evalu
     >>> {name: result.rows for name, result in results.items()}
     {'training': 28, 'held out': 12}
     """
-    results = {"training": evaluate(model, table, "train")}
+    results = {"training": evaluate(model, table, "train", verbose=verbose)}
     problem: object = "all rows with a label are for training"
     if has_held_out(table):
         try:
-            results["held out"] = evaluate(model, table)
+            results["held out"] = evaluate(model, table, verbose=verbose)
         except ChoqolateError as error:  # the model is fine, what to measure it on is not
             problem = error
     if "held out" not in results:
@@ -175,11 +174,17 @@ def marked_concepts(model: ConceptModel, *tables: ConceptScores) -> list[str]:
     return marked
 
 
-def _part(model: ConceptModel, table: ConceptScores, split: str) -> tuple[ConceptScores, str]:
+def _measured(model: ConceptModel, table: Table, split: str | None) -> tuple[Table, str]:
+    """The rows to measure a model on, with its concepts in its order, and how they were chosen."""
+    rows, chosen = held_out(model, table) if split is None else _part(model, table, split)
+    return select_inputs(model, rows), chosen
+
+
+def _part(model: ConceptModel, table: Table, split: str) -> tuple[Table, str]:
     check_choice("split", split, (*SPLITS, "all"))
     if split == "all":
         return table.labelled(), "all labelled rows"
-    if table.split is not None:
+    if table.has_split:
         return table.part(split).labelled(), f"{split} rows of the table"
     if not was_split_for(model, table):
         raise ChoqolateError(
@@ -187,16 +192,6 @@ def _part(model: ConceptModel, table: ConceptScores, split: str) -> tuple[Concep
             "model was trained on: take all its rows (all)"
         )
     return table.with_split().part(split), f"{split} rows of the split that was made for training"
-
-
-def _by_group(
-    groups: np.ndarray | None, truth: list[str], predicted: list[str]
-) -> tuple[dict[str, float], dict[str, int]]:
-    if groups is None:
-        return {}, {}
-    rows = [row for row in zip(truth, predicted, groups.tolist(), strict=True) if row[2] is not None]
-    sizes = Counter(group for _, _, group in rows)
-    return metrics.group_accuracies(*zip(*rows, strict=True)), {group: sizes[group] for group in sorted(sizes)}
 
 
 def _majority_class(model: ConceptModel, names: list[str], counts: Counter[str]) -> str:
@@ -216,21 +211,11 @@ def _interaction_mass(model: Any) -> float:
     return math.nan if network is None else float(absolute(network.nodes.capacity).interaction_mass().mean())
 
 
-def _class_scores(model: Any, X: Any) -> np.ndarray | None:
-    """Class scores ``(n, C)`` of our own classifiers, from which all else follows; ``None`` for other models."""
-    return model.class_scores(X) if hasattr(model, "probability_temperature_") else None
-
-
-def _calibration_error(model: Any, X: Any, truth: list[str], scores: np.ndarray | None) -> float:
-    if not hasattr(model, "predict_proba"):
+def _coherence(shares: np.ndarray, rows: ConceptScores | ScoreFile) -> float:
+    if len(rows) < 2:
         return math.nan
-    probabilities = (
-        model.predict_proba(X) if scores is None else softmax(scores / model.probability_temperature_, axis=1)
-    )
-    return metrics.expected_calibration_error(truth, probabilities, list(class_index(model.classes_)))
-
-
-def _coherence(shares: np.ndarray, scores: np.ndarray) -> float:
-    if len(scores) < 2:
-        return math.nan
-    return metrics.mean_over_nodes(metrics.node_coherence_on(shares, scores)).mean
+    if isinstance(rows, ScoreFile):
+        coherence = metrics.node_coherence_of_blocks(shares, lambda: (scores for _, scores in rows.arrays()))
+    else:
+        coherence = metrics.node_coherence_on(shares, rows.scores)
+    return metrics.mean_over_nodes(coherence).mean

@@ -6,13 +6,14 @@ import warnings
 from typing import Any
 
 from choqolate._util.text import listed
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.table_training import n_sampled_rows
 from choqolate.explain.model_protocols import ConceptModel
 
 
-def warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
+def warn_of_another_source(model: ConceptModel, table: ConceptScores | ScoreFile) -> None:
     """Warn of scores from a different backbone, or from different prompts, than the model was trained on."""
     ours, theirs = model.provenance_, table.provenance
     if _differ(ours.backbone.identity, theirs.backbone.identity):
@@ -29,7 +30,7 @@ def warn_of_another_source(model: ConceptModel, table: ConceptScores) -> None:
             _warn(f"these scores use different synonyms than the model was trained with: {listed(differing)}")
 
 
-def warn_of_training_rows(model: ConceptModel, rows: ConceptScores) -> None:
+def warn_of_training_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> None:
     """Warn of rows that the model was trained on, which say nothing about new images; a sample of them is known."""
     found = n_sampled_rows(model, rows)
     if found:

@@ -10,4 +10,12 @@ import typer
 ScoresFile = Annotated[
     Path, typer.Argument(metavar="SCORES", help="Table of concept scores, .parquet or .csv.", show_default=False)
 ]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Read the table block by block. Tables that would take more than a third of the available memory are "
+        "always read so.",
+    ),
+]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.", show_default=False)]

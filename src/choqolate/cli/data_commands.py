@@ -208,7 +208,7 @@ def score(
     from choqolate.cli import show_data as show
     from choqolate.cli.terminal import note
     from choqolate.concepts.embedding import Embeddings
-    from choqolate.concepts.score_images import score_images
+    from choqolate.concepts.score_images import score_images_to_file
     from choqolate.concepts.score_notes import notes_on_scores
     from choqolate.data.score_files import check_target
     from choqolate.data.splits import TEST_SHARE
@@ -233,7 +233,8 @@ def score(
             show.show_embeddings(images, _quarantine(output))
 
     with _resumable():
-        table = score_images(
+        table = score_images_to_file(
+            output,
             encoded or source,
             words,
             dataset=dataset,
@@ -251,18 +252,18 @@ def score(
             on_embedded=on_embedded,
             verbose=True,
         )
-    table.save(output)
-    if seen[0].manifest.split is None and table.split is not None:
+    rows = seen[0].manifest.rows.with_split()
+    if seen[0].manifest.split is None and rows.split is not None:
         note(f"no split was given: {TEST_SHARE:.0%} of each class, always the same, are for testing")
-    for text in notes_on_scores(table, seen[0]):
+    for text in notes_on_scores(rows, words.concepts, seen[0]):
         note(text)
-    if table.spurious and output.suffix.lower() == ".csv":
+    if words.spurious and output.suffix.lower() == ".csv":
         note("CSV does not keep which concepts are spurious, nor where the scores come from: .parquet does")
-    redundancy = check_redundancy(table) if len(table) > 1 else None
-    show.show_scores(table, redundancy)
+    redundancy = check_redundancy(table.sample()) if len(table) > 1 else None
+    show.show_scores(rows, len(words), redundancy)
     if heatmap is not None and redundancy is not None:
         _draw_heatmap(redundancy, heatmap)
-    show.show_next_to_scores(table, output)
+    show.show_next_to_scores(rows, output)
 
 
 def _draw_heatmap(redundancy: Redundancy, path: Path) -> None:

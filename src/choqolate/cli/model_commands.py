@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder, ScoresFile
+from choqolate.cli.arguments import ModelFolder, ScoresFile, Stream
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -106,17 +106,18 @@ def evaluate_model(
         Split | None, typer.Option(help="Which rows; by default those held out.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    stream: Stream = False,
 ) -> None:
     """Measure a model on a table of concept scores: accuracy, classes, groups, Gini, coherence.
 
     Example: [bold]choqolate eval model scores.parquet --split test[/]
     """
     from choqolate.analysis.evaluation import evaluate
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import open_table
     from choqolate.estimators.model_folder import load
 
     classifier = load(model)
-    result = evaluate(classifier, ConceptScores.load(scores), split and split.value)
+    result = evaluate(classifier, open_table(scores, stream=stream), split and split.value, verbose=True)
     if as_json:
         import json
 

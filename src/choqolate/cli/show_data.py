@@ -14,7 +14,7 @@ from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.data.manifest import Manifest
-from choqolate.data.scores import ConceptScores
+from choqolate.data.rows import Rows
 from choqolate.data.splits import SPLITS
 from choqolate.datasets import CopyCheck, Dataset
 from choqolate.explain.redundancy import Redundancy
@@ -107,23 +107,25 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
         typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
 
 
-def show_scores(table: ConceptScores, redundancy: Redundancy | None) -> None:
-    """What was scored, how redundant the concepts are, and what to do next."""
+def show_scores(rows: Rows, n_concepts: int, redundancy: Redundancy | None) -> None:
+    """What was scored, and how redundant the concepts are, perhaps on a sample of the rows."""
     console = open_console()
-    sizes = [counted(len(table), "image"), counted(len(table.concepts), "concept")]
-    if table.classes:
-        sizes.append(counted(len(table.classes), "class", "classes"))
-    if table.groups is not None:
-        sizes.append(counted(len(set(table.groups) - {None}), "group"))
+    sizes = [counted(len(rows), "image"), counted(n_concepts, "concept")]
+    if rows.classes:
+        sizes.append(counted(len(rows.classes), "class", "classes"))
+    if rows.groups is not None:
+        sizes.append(counted(len(set(rows.groups) - {None}), "group"))
     console.print(Text(", ".join(sizes), style="bold"))
+    if redundancy is not None and redundancy.n_rows < len(rows):
+        console.print(f"on a sample of {counted(redundancy.n_rows, 'row')}:")
     for line in () if redundancy is None else redundancy.lines():
         style = "yellow" if line.startswith("doubtful: ") else ""
         console.print(Text(printable_name(line), style=style), soft_wrap=True)
 
 
-def show_next_to_scores(table: ConceptScores, output: Path) -> None:
+def show_next_to_scores(rows: Rows, output: Path) -> None:
     """Where the scores are, and what to do with them."""
-    if table.labels is None:
+    if rows.labels is None:
         console = open_console()
         console.print(Text(f"\nThe scores are in {printable_name(output)}."), soft_wrap=True)
         console.print(Text("There are no labels to train on: put each class into a folder, or use --manifest."))

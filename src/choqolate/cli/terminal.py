@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -12,6 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.numbers import decimal
+
+if TYPE_CHECKING:
+    from choqolate.data.score_file import ScoreFile
+    from choqolate.data.scores import ConceptScores
 
 NAME_WIDTH = 40  # longer names are cut
 
@@ -33,6 +38,16 @@ def printable_name(name: object) -> str:
 def note(text: str) -> None:
     """Something worth knowing that is no result."""
     typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
+
+
+def open_table(path: Path, *, stream: bool) -> ConceptScores | ScoreFile:
+    """Load a table of scores, or open it and say so if it is read block by block."""
+    from choqolate.data.score_file import ScoreFile, open_scores
+
+    table = open_scores(path, stream=stream or None)
+    if isinstance(table, ScoreFile):
+        note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e9:.1f} GB of scores) block by block")
+    return table
 
 
 def show_next(what: str, place: Path, *commands: Sequence[str | Path]) -> None:

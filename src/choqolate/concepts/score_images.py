@@ -9,14 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from choqolate._util.files import check_output
 from choqolate._util.text import counted
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings, embed, write_quarantine
 from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
-from choqolate.concepts.scoring import encode_prompts, score
+from choqolate.concepts.scoring import encode_prompts, score, write_scores
 from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
 from choqolate.data.image_list import read_csv
 from choqolate.data.manifest import Manifest
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import DATASETS, find_dataset, read_dataset, read_source
 from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -73,6 +75,79 @@ def score_images(
         ChoqolateError: if there is nothing to score, the concepts are not usable, the encoder does not fit, or an
             argument has no meaning for this source.
     """
+    encoded, words, encoder = _encode(
+        source,
+        concepts,
+        dataset=dataset,
+        options=options,
+        manifest=manifest,
+        backbone=backbone,
+        device=device,
+        precision=precision,
+        embeddings=embeddings,
+        workers=workers,
+        batch_size=batch_size,
+        on_error=on_error,
+        quarantine=quarantine,
+        on_read=on_read,
+        on_embedded=on_embedded,
+        verbose=verbose,
+    )
+    return score(encoded, words, encoder).with_split()
+
+
+def score_images_to_file(
+    output: Place,
+    source: Place | Manifest | Embeddings,
+    concepts: Vocabulary | Sequence[str] | Place | None = None,
+    *,
+    verbose: bool = False,
+    **options: Any,
+) -> ScoreFile | ConceptScores:
+    """Write what :func:`score_images` gives to a file. The scores of a Parquet file are never in memory as a whole.
+
+    Args:
+        output: the file, ``.parquet`` or ``.csv``.
+        source, concepts: as in :func:`score_images`.
+        verbose: show progress bars (on a terminal).
+        **options: the other arguments of :func:`score_images`.
+
+    Returns:
+        The Parquet file, to be read block by block; or the scores of the CSV file.
+
+    Raises:
+        ChoqolateError: as :func:`score_images`; also if the file cannot be written.
+    """
+    target = Path(output)
+    check_output(target)
+    if target.suffix.lower() == ".csv":
+        table = score_images(source, concepts, verbose=verbose, **options)
+        table.save(target)
+        return table
+    encoded, words, encoder = _encode(source, concepts, verbose=verbose, **options)
+    return write_scores(target, encoded, words, encoder, verbose=verbose)
+
+
+def _encode(
+    source: Place | Manifest | Embeddings,
+    concepts: Vocabulary | Sequence[str] | Place | None,
+    *,
+    dataset: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    manifest: Place | Manifest | None = None,
+    backbone: Backbone | Place | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    embeddings: Place | None = None,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    on_error: str = "skip",
+    quarantine: Place | None = None,
+    on_read: Callable[[Manifest], None] | None = None,
+    on_embedded: Callable[[Embeddings], None] | None = None,
+    verbose: bool = False,
+) -> tuple[Embeddings, Vocabulary, Backbone | None]:
+    """What :func:`score_images` does before the images are scored."""
     if dataset is not None:
         find_dataset(dataset)
     encoded = _embeddings(source)
@@ -111,7 +186,7 @@ def score_images(
         if quarantine is not None:
             write_quarantine(Path(quarantine), ())
     (on_embedded or _warn_of_failures)(encoded)
-    return score(encoded, words, encoder).with_split()
+    return encoded, words, encoder
 
 
 def _embeddings(source: Place | Manifest | Embeddings) -> Embeddings | None:
@@ -166,4 +241,4 @@ def _warn_of_failures(encoded: Embeddings) -> None:
     if encoded.failures:
         first, total = encoded.failures[0], len(encoded.failures)
         message = f"{counted(total, 'image')} could not be read, the first is {first.path}: {first.reason}"
-        warnings.warn(message, ChoqolateWarning, stacklevel=3)
+        warnings.warn(message, ChoqolateWarning, stacklevel=4)

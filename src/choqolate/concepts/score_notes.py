@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from choqolate._util.text import counted, listed
 from choqolate.concepts.embedding import Embeddings
-from choqolate.data.scores import ConceptScores
+from choqolate.data.rows import Rows
 
 
-def notes_on_scores(table: ConceptScores, embeddings: Embeddings) -> Iterator[str]:
+def notes_on_scores(rows: Rows, concepts: Sequence[str], embeddings: Embeddings) -> Iterator[str]:
     """Say what may mislead: rows outside of the split, copies across it, and concepts that name a class.
 
     Args:
-        table: scores of images.
+        rows: of a table of scores.
+        concepts: that the images were scored for.
         embeddings: of the same images, in the same order.
     """
-    yield from _split_notes(table, embeddings)
-    classes = {label.lower() for label in table.classes}
-    answers = [name for name in table.concepts if name.lower() in classes]
+    yield from _split_notes(rows, embeddings)
+    classes = {label.lower() for label in rows.classes}
+    answers = [name for name in concepts if name.lower() in classes]
     if answers:
         yield f"words that name a class are the answer itself, better score without: {', '.join(answers)}"
 
 
-def _split_notes(table: ConceptScores, embeddings: Embeddings) -> Iterator[str]:
-    if table.split is None:
+def _split_notes(rows: Rows, embeddings: Embeddings) -> Iterator[str]:
+    if rows.split is None:
         return
-    outside = sum(part is None for part in table.split)
+    outside = sum(part is None for part in rows.split)
     if outside:
         yield f"{counted(outside, 'image')} without a split: neither for training nor for testing"
-    if table.labels is not None:
-        untested = [name for name in table.classes if name not in set(table.labels[table.split == "test"])]
-        if untested and len(untested) < len(table.classes):
+    if rows.labels is not None:
+        tested = set(rows.labels[rows.split == "test"])
+        untested = [name for name in rows.classes if name not in tested]
+        if untested and len(untested) < len(rows.classes):
             yield f"no image for testing of {listed(untested)}"
-    rows = list(zip(embeddings.digests, table.split, strict=True))
-    trained = {digest for digest, part in rows if part == "train"}
-    twice = sum(part != "train" and digest in trained for digest, part in rows)
+    images = list(zip(embeddings.digests, rows.split, strict=True))
+    trained = {digest for digest, part in images if part == "train"}
+    twice = sum(part != "train" and digest in trained for digest, part in images)
     if twice:
         yield f"{counted(twice, 'image')} for testing with exactly the content of one for training"

@@ -6,8 +6,9 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -51,25 +52,32 @@ class VectorStore:
                 pa.table(columns), temporary, compression="none", use_dictionary=False, write_page_checksum=True
             )
 
-    def shards(self, columns: Sequence[str], wanted: Set[bytes] | None = None) -> Iterator[pa.Table]:
-        """All shards, or those with something wanted; a damaged one is set aside with a warning."""
-        for path in sorted(self.folder.glob("*.parquet")):
-            try:
-                if wanted is not None and wanted.isdisjoint(_read(path, ["digest"])["digest"].to_pylist()):
-                    continue
-                table = _read(path, columns)
-                if "embedding" in columns and table.schema.field("embedding").type.list_size != self.dim:
-                    raise pa.ArrowInvalid(f"expected vectors of {self.dim} numbers")
-            except FileNotFoundError:
-                continue  # another process set it aside
-            except (pa.ArrowInvalid, OSError, KeyError) as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise  # the disk or the system, not the file
-                reason = str(error).partition("\n")[0]
-                warnings.warn(f"{path} is damaged and set aside: {reason}", ChoqolateWarning, stacklevel=2)
-                os.replace(path, path.with_suffix(".damaged"))
-                continue
-            yield table
+    def shards(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """All shards; a damaged one is set aside with a warning."""
+        for path in self._paths():
+            table = self.read_shard(path, columns)
+            if table is not None:
+                yield table
+
+    def read_shard(self, path: Path, columns: Sequence[str]) -> pa.Table | None:
+        """One shard; ``None`` if it is damaged, which sets it aside with a warning, or if it is gone."""
+        try:
+            table = pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
+            if "embedding" in columns and table.schema.field("embedding").type.list_size != self.dim:
+                raise pa.ArrowInvalid(f"expected vectors of {self.dim} numbers")
+        except FileNotFoundError:
+            return None  # another process set it aside
+        except (pa.ArrowInvalid, OSError, KeyError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk or the system, not the file
+            reason = str(error).partition("\n")[0]
+            warnings.warn(f"{path} is damaged and set aside: {reason}", ChoqolateWarning, stacklevel=2)
+            os.replace(path, path.with_suffix(".damaged"))
+            return None
+        return table
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("*.parquet"))
 
     def digests(self) -> set[bytes]:
         """Everything there is a vector of."""
@@ -83,22 +91,78 @@ class VectorStore:
         Raises:
             ChoqolateError: if one is not there.
         """
-        result = np.empty((len(digests), self.dim if through is None else through.shape[1]), dtype=np.float32)
-        rows = _positions(digests)
-        missing = set(rows)
-        for table in self.shards(["digest", "embedding"], wanted=rows.keys()):
-            found, vectors = table["digest"].to_pylist(), _matrix(table["embedding"], self.dim)
+        return self.find(digests).get(through=through)
+
+    def find(self, digests: Sequence[bytes]) -> FoundVectors:
+        """Look up where the vectors of the given digests are, without reading them.
+
+        Raises:
+            ChoqolateError: if one is not there.
+        """
+        wanted, places = np.unique(np.array(digests, dtype="S32"), return_inverse=True)
+        shards, rows = np.full(len(wanted), -1, dtype=np.int32), np.zeros(len(wanted), dtype=np.int32)
+        paths: list[Path] = []
+        for path in self._paths() if len(wanted) else ():
+            table = self.read_shard(path, ["digest"])
+            if table is None:
+                continue
+            found = np.array(table["digest"].to_pylist(), dtype="S32")
+            at = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+            known = np.flatnonzero(wanted[at] == found)
+            if len(known):
+                shards[at[known]], rows[at[known]] = len(paths), known
+                paths.append(path)
+        if n_missing := int((shards < 0).sum()):
+            raise _missing(n_missing, len(wanted), self.folder)
+        return FoundVectors(self, paths, shards[places], rows[places])
+
+
+@dataclass(frozen=True, eq=False)
+class FoundVectors:
+    """Where the vectors of n images are.
+
+    Attributes:
+        store: that holds them.
+        paths: of the shards with some of them.
+        shards: number of the shard of each ``(n,)``.
+        rows: its row in the shard ``(n,)``.
+    """
+
+    store: VectorStore
+    paths: Sequence[Path]
+    shards: np.ndarray
+    rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    def get(self, part: slice = slice(None), through: np.ndarray | None = None) -> np.ndarray:
+        """Vectors ``(n, d)`` of a part; with a matrix ``(d, M)`` their products ``(n, M)`` instead.
+
+        A shard is multiplied whole, so that the product of a vector is the same to the last bit in every part.
+
+        Raises:
+            ChoqolateError: if a shard is damaged or gone.
+        """
+        shards, rows = self.shards[part], self.rows[part]
+        n_columns = self.store.dim if through is None else through.shape[1]
+        result = np.empty((len(shards), n_columns), dtype=np.float32)
+        order = np.argsort(shards, kind="stable")
+        numbers, starts = np.unique(shards[order], return_index=True)
+        for number, targets in zip(numbers, np.split(order, starts[1:]), strict=True):
+            table = self.store.read_shard(self.paths[number], ["embedding"])
+            if table is None:
+                raise _missing(len(targets), len(self), self.store.folder)
+            vectors = _matrix(table["embedding"], self.store.dim)
             block = vectors if through is None else vectors @ through
-            pairs = [(row, i) for i, digest in enumerate(found) if digest in rows for row in rows[digest]]
-            targets, sources = np.array(pairs).T
-            result[targets] = block[sources]
-            missing.difference_update(found)
-        if missing:
-            raise ChoqolateError(
-                f"{len(missing):,} of {len(rows):,} vectors are not in {self.folder}: run the embedding again, it adds "
-                "what is missing"
-            )
+            result[targets] = block[rows[targets]]
         return result
+
+
+def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:
+    return ChoqolateError(
+        f"{n_missing:,} of {n_wanted:,} vectors are not in {folder}: run the embedding again, it adds what is missing"
+    )
 
 
 def remove_stale(folder: Path) -> None:
@@ -107,18 +171,6 @@ def remove_stale(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 path.unlink()
-
-
-def _read(path: Path, columns: Sequence[str]) -> pa.Table:
-    return pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
-
-
-def _positions(digests: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """Where each digest stands; images of equal content share one."""
-    rows: dict[bytes, list[int]] = {}
-    for row, digest in enumerate(digests):
-        rows.setdefault(digest, []).append(row)
-    return rows
 
 
 def _matrix(column: pa.ChunkedArray, dim: int) -> np.ndarray:

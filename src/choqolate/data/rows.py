@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from choqolate._util.checks import as_names, find_named
 from choqolate._util.text import listed, printable
-from choqolate.data.splits import SPLITS, TEST_SHARE, split_names, stratified_split
+from choqolate.data.splits import SPLITS, TEST_SHARE, check_part, row_name, split_names, stratified_split
 from choqolate.errors import ChoqolateError
 
 COLUMN_NAMES = {
@@ -25,6 +25,15 @@ COLUMN_NAMES = {
 COLUMNS = ("labels", "split", "groups", "paths")
 AS_BEFORE: Any = object()
 """Stands for a column that was not named, where ``None`` would mean that it is not known."""
+
+
+class NoLabels(ChoqolateError):
+    """Labels are needed and the table has none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            'expected labels, this table has none: add a column "label", or join a manifest that knows the labels'
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,8 @@ class Rows:
             keep(name, _text_column(given[name], name, len(self)))
         keep("paths", _path_column(given["paths"], len(self)))
         keep("split", split_names(self.split))
-        keep("classes", _class_order(self.labels, as_names(self.classes, "classes")))
+        found = set() if self.labels is None else {label for label in self.labels.tolist() if label is not None}
+        keep("classes", class_order(found, as_names(self.classes, "classes")))
 
     def __len__(self) -> int:
         return self.n_rows or 0
@@ -117,9 +127,7 @@ class Rows:
             ChoqolateError: if there are no labels at all.
         """
         if self.labels is None:
-            raise ChoqolateError(
-                'expected labels, this table has none: add a column "label", or join a manifest that knows the labels'
-            )
+            raise NoLabels
         return np.array([label is not None for label in self.labels], dtype=bool)
 
     def grouped(self) -> np.ndarray:
@@ -138,14 +146,8 @@ class Rows:
         Raises:
             ChoqolateError: if there are none.
         """
-        wanted = split_names(np.array([split], dtype=object))
-        if self.split is None or wanted is None or wanted[0] is None:
-            came = "has no split" if self.split is None else f"was asked for {split!r}"
-            raise ChoqolateError(f"expected rows for {listed(SPLITS)}, this table {came}: with_split() makes one")
-        mask: np.ndarray = self.split == wanted[0]
-        if not mask.any():
-            found = [name for name in SPLITS if self.has_part(name)]
-            raise ChoqolateError(f"expected rows for {split!r}, this table has rows for {listed(found)} only")
+        found = None if self.split is None else [name for name in SPLITS if self.has_part(name)]
+        mask: np.ndarray = self.split == check_part(split, found)
         return mask
 
     def counts(self) -> Iterator[tuple[str, str, str, int]]:
@@ -170,11 +172,8 @@ class Rows:
         if self.split is not None or self.labels is None:
             return self
         paths = [None] * len(self) if self.paths is None else self.paths
-        names = [
-            f"{row} {label}" if path is None else path
-            for row, (path, label) in enumerate(zip(paths, self.labels, strict=True))
-        ]
-        split = stratified_split([printable(name) for name in names], self.labels.tolist(), test_share)
+        names = [*map(row_name, range(len(self)), paths, self.labels)]
+        split = stratified_split(names, self.labels.tolist(), test_share)
         return replace(self, split=split)
 
     def find_in(self, other: Rows) -> list[int | None]:
@@ -280,7 +279,7 @@ def _text_column(items: Sequence[Any] | None, name: str, n_rows: int) -> np.ndar
     if items is None:
         return None
     try:
-        known = {item: _text(item) for item in set(items)}  # few are different
+        known = {item: text_of(item) for item in set(items)}  # few are different
     except TypeError:
         raise ChoqolateError(f"expected one text for each row as {name}, got lists or the like") from None
     texts = _column([known[item] for item in items], name, n_rows)
@@ -309,16 +308,16 @@ def _is_missing(value: Any) -> bool:
     return value is None or str(value).strip() in ("", "<NA>") or value != value
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
+    """A cell as text; ``None`` if it is empty."""
     if _is_missing(value):
         return None
     whole = isinstance(value, float) and value.is_integer()  # as numpy and pandas write labels 0, 1, 2
     return printable(str(int(value) if whole else value))
 
 
-def _class_order(labels: np.ndarray | None, classes: Sequence[str] = ()) -> tuple[str, ...]:
-    """The class names: as given, or as they occur, sorted."""
-    found = set() if labels is None else {label for label in labels.tolist() if label is not None}
+def class_order(found: Set[str], classes: Sequence[str] = ()) -> tuple[str, ...]:
+    """The class names: as given, or those of the labels found, sorted."""
     order = tuple(dict.fromkeys(classes)) or tuple(sorted(found))
     unknown = sorted(found - set(order))
     if unknown:

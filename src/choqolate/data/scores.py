@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +17,7 @@ from choqolate._util.text import printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import AS_BEFORE, Rows
+from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
 from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.errors import ChoqolateError
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_BLOCK_ROWS = 8192  # rows turned to float64 at a time for the fingerprint
+    from choqolate.data.score_file import ScoreFile
+
+_BLOCK_VALUES = 1 << 22  # scores turned to float64 at a time for the fingerprint: 32 MB
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -105,7 +108,7 @@ class ConceptScores:
     classes = property(lambda self: self.rows.classes)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> ConceptScores:
         """Read a table from a ``.parquet`` or ``.csv`` file.
 
         Besides the Parquet files of :meth:`save` this takes any table, Parquet or CSV, with a column of numbers for
@@ -119,11 +122,18 @@ class ConceptScores:
         """
         from choqolate.data import score_files as tables
 
-        path = Path(path)
-        try:
-            return cls(**tables.read(path))
-        except ChoqolateError as error:
-            raise error if str(path) in str(error) else ChoqolateError(f"{path}: {error}") from None
+        return tables.read(Path(path))
+
+    @staticmethod
+    def open(path: str | Path) -> ScoreFile:
+        """Open a ``.parquet`` file without reading its scores, for tables that are larger than memory.
+
+        Raises:
+            ChoqolateError: as :meth:`load`; also for a CSV file, which can only be read whole.
+        """
+        from choqolate.data.score_file import ScoreFile
+
+        return ScoreFile(path)
 
     def save(self, path: str | Path) -> None:
         """Write the table to a ``.parquet`` or ``.csv`` file, in one step.
@@ -155,21 +165,57 @@ class ConceptScores:
         """The rows of ``"train"``, ``"val"`` or ``"test"``."""
         return self.take(self.rows.part(split))
 
+    has_split = property(lambda self: self.rows.split is not None)
+
+    def has_part(self, split: str) -> bool:
+        """Whether some rows are for ``"train"``, ``"val"`` or ``"test"``."""
+        return self.rows.has_part(split)
+
+    def blocks(self) -> Iterator[Self]:
+        """The table itself, as the only block: a :class:`~choqolate.data.score_file.ScoreFile` may have many."""
+        yield self
+
     def with_columns(self, **columns: Any) -> Self:
         """Other labels, split, groups, paths or classes in place of those that there are; ``None`` for unknown."""
-        return replace(self, rows=self.rows.changed(**columns))
+        return self._changed(rows=self.rows.changed(**columns).with_printable_paths())
+
+    def with_rows(self, scores: np.ndarray, rows: Rows) -> Self:
+        """Other rows of the same concepts, taken as they are: nothing is checked again.
+
+        Args:
+            scores: of these concepts ``(n, M)``, float32 or float64, finite.
+            rows: what is known of each of the n rows.
+        """
+        return self._changed(scores=scores, rows=rows.with_printable_paths())
+
+    def _changed(self, **changes: Any) -> Self:
+        """A copy with some fields changed that cannot be wrong, so that nothing is checked again."""
+        other = object.__new__(type(self))
+        for one in fields(self):
+            object.__setattr__(other, one.name, changes.get(one.name, getattr(self, one.name)))
+        if "scores" in changes:
+            object.__setattr__(other, "scores", changes["scores"].view())
+        other.scores.flags.writeable = False  # the fingerprint is of these numbers
+        return other
 
     def take(self, rows: Any) -> Self:
         """The given rows, by index, slice or mask."""
         index = self.rows.index_of(rows)
-        return replace(self, scores=self.scores[index], rows=self.rows.take(index))
+        return self._changed(scores=self.scores[index], rows=self.rows.take(index))
+
+    def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> Self:
+        """At most so many rows, with at most so many bytes of scores, chosen by a hash of their number."""
+        row_bytes = len(self.concepts) * self.scores.itemsize
+        mask = sample_mask(np.arange(len(self)), n_rows, row_bytes, n_bytes)
+        return self if mask.all() else self.take(mask)
 
     def select(self, concepts: str | Iterable[str]) -> Self:
         """The given concepts, in the given order."""
         index = find_concepts(concepts, self.concepts, known="this table has")
         chosen = tuple(self.concepts[j] for j in index)
-        spurious = tuple(name for name in self.spurious if name in chosen)
-        return replace(self, scores=self.scores[:, index], concepts=chosen, spurious=spurious)
+        kept = set(chosen)
+        spurious = tuple(name for name in self.spurious if name in kept)
+        return self._changed(scores=self.scores[:, index], concepts=chosen, spurious=spurious)
 
     def labelled(self) -> Self:
         """The rows that have a label."""
@@ -188,20 +234,18 @@ class ConceptScores:
         :meth:`~choqolate.data.rows.Rows.with_split`.
         """
         rows = self.rows.with_split(test_share)
-        return self if rows is self.rows else replace(self, rows=rows)
+        return self if rows is self.rows else self._changed(rows=rows)
 
     def join(self, manifest: Manifest) -> Self:
         """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Rows.join`."""
-        return replace(self, rows=self.rows.join(manifest.rows))
+        return self._changed(rows=self.rows.join(manifest.rows))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of scores (as float64), concepts and labels: equal for tables that hold the same, in any format."""
         labels = None if self.labels is None else [name and printable(name) for name in self.labels.tolist()]
         digest = hashlib.sha256(json.dumps([self.concepts, labels]).encode())
-        for start in range(0, len(self), _BLOCK_ROWS):
-            block = self.scores[start : start + _BLOCK_ROWS].astype("<f8") + 0.0  # turns -0.0 into 0.0
-            digest.update(block.tobytes())
+        update_with_scores(digest, self.scores)
         return digest.hexdigest()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -217,6 +261,14 @@ class ConceptScores:
         split = f"split into {', '.join(found)}" if found else "no split"
         classes = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
         return f"ConceptScores({len(self):,} rows, {len(self.concepts):,} concepts, {classes}, {split})"
+
+
+def update_with_scores(digest: Any, scores: np.ndarray) -> None:
+    """Add scores ``(n, M)`` to a fingerprint; those of a table may come in several parts."""
+    step = max(1, _BLOCK_VALUES // scores.shape[1])
+    for start in range(0, len(scores), step):
+        block = np.ascontiguousarray(scores[start : start + step], dtype="<f8")
+        digest.update(block + 0.0)  # turns -0.0 into 0.0
 
 
 def _as_scores(value: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.integral import ChoquetLayer
 from choqolate.metrics import worst_group_accuracy
-from choqolate.network.training import BATCH_ORDER_SEED
+from choqolate.network.batches import BATCH_ORDER_SEED
 
 ETA = 0.01
 LEARNING_RATES = (0.01, 0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,10 +26,13 @@ from choqolate.estimators.training_reference import TrainingReference
 from choqolate.explain.formulas import Formulas
 from choqolate.explain.local import LocalExplanation, explain_rows
 from choqolate.explain.node_stability import NodeStability
+from choqolate.integral.expected_minimum import slices
 from choqolate.network.fitted import FittedNetwork
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_BLOCK_VALUES = 1 << 24  # scores in float64 at a time: 128 MB
 
 
 class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -91,15 +95,13 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
 
     def transform(self, X: Any) -> np.ndarray:
         """Node values ``(n, N)`` in [0, 1]."""
-        u = self._inputs(X)
-        values: np.ndarray = self.network_.node_values(u).numpy()
+        values = np.concatenate([self.network_.node_values(u).numpy() for u in self._inputs(X)])
         free = self.network_.architecture.free_weights
         return values if free else values.clip(0.0, 1.0)  # sums of weights may round to above one
 
     def class_scores(self, X: Any) -> np.ndarray:
         """Outputs of the second layer ``(n, C)``, with the shift of a recalibration if there was one."""
-        u = self._inputs(X)
-        return self.network_.class_scores(u)
+        return np.concatenate([self.network_.class_scores(u) for u in self._inputs(X)])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities ``(n, C)``: softmax of the class scores over ``probability_temperature_``."""
@@ -206,9 +208,11 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         check_is_fitted(self)
         return Formulas(self.network_, max_terms, layer)
 
-    def _inputs(self, X: Any) -> Tensor:
-        z = self.scale(X)
-        return self.network_.as_inputs(z)
+    def _inputs(self, X: Any) -> Iterator[Tensor]:
+        """Inputs of the first layer, some rows at a time: in float64 they take several times the memory of ``X``."""
+        raw = self.checked_scores(X)
+        for rows in slices(len(raw), max(1, _BLOCK_VALUES // raw.shape[1])):
+            yield self.network_.as_inputs(self.scaling_(raw[rows]))
 
     def with_network(self, network: FittedNetwork) -> Self:
         """A copy of the classifier around another network, such as an edited one."""

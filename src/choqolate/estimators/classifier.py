@@ -11,6 +11,7 @@ import numpy as np
 from choqolate._util.checks import check_choice, check_number
 from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
+from choqolate.estimators.concept_estimator import PRECISIONS
 from choqolate.estimators.editable_estimator import EditableEstimator
 from choqolate.estimators.search import search
 from choqolate.estimators.search_record import AUTO, SEARCHED, Search
@@ -189,7 +190,7 @@ class ChoqolateClassifier(EditableEstimator):
         """Check parameters and rows as :meth:`fit` does; what it trains on, and its seed."""
         self._check_parameters()
         groups = complete_groups(X, warn=self.is_searching) if groups is None else groups
-        data = prepare_training(*self._validate(X, y), sample_weight, self.class_weight, groups)
+        data = prepare_training(*self._validate(X, y, PRECISIONS), sample_weight, self.class_weight, groups)
         return data, self._seed()
 
     def keep(self, trained: Trained, found: Search | None = None) -> None:

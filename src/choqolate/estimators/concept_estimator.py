@@ -18,9 +18,11 @@ from choqolate.data.provenance import Provenance
 from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
-from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_inputs import frame_view, inputs
 from choqolate.explain.node_names import absence_shares, name_nodes
 from choqolate.network.scaling import MinMax
+
+PRECISIONS = [np.float64, np.float32]  # in which scores are taken as they are; others become the first
 
 
 class ConceptEstimator:
@@ -78,19 +80,22 @@ class ConceptEstimator:
 
     def scale(self, X: Any) -> np.ndarray:
         """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""
-        raw = self.raw_scores(X)
-        scaled: np.ndarray = self.scaling_(raw)
+        scaled: np.ndarray = self.scaling_(self.checked_scores(X))
         return scaled
 
     def raw_scores(self, X: Any) -> np.ndarray:
         """Raw scores of the fitted concepts, ``(n, M)`` in float64, checked."""
+        return self.checked_scores(X).astype(np.float64, copy=False)
+
+    def checked_scores(self, X: Any) -> np.ndarray:
+        """Raw scores of the fitted concepts ``(n, M)``, checked, in the precision in which they come."""
         check_is_fitted(self)
         if isinstance(X, ConceptScores):
             if not len(X):
                 raise ChoqolateError("Expected scores of at least one row, but the table is empty.")
             X = inputs(self, X)
         check_columns(X)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        X = validate_data(self, X, dtype=PRECISIONS, ensure_all_finite=False, reset=False)
         check_finite(X, self.concepts_)
         checked: np.ndarray = X
         return checked
@@ -155,12 +160,16 @@ class ConceptEstimator:
             seed = check_random_state(seed).randint(2**31 - 1)
         return check_seed(seed)
 
-    def _validate(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Scores ``(n, M)`` in float64 and labels to train on, and the names of the concepts."""
-        X = X.frame if isinstance(X, ConceptScores) else X
+    def _validate(self, X: Any, y: Any, dtype: Any = np.float64) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Scores ``(n, M)`` and labels to train on, and the names of the concepts.
+
+        Of several precisions in ``dtype`` scores keep theirs, which may be the memory of ``X`` itself, else they get
+        the first.
+        """
+        X = frame_view(X) if isinstance(X, ConceptScores) else X
         check_columns(X)
         columns = getattr(X, "columns", None)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+        X, y = validate_data(self, X, y, dtype=dtype, ensure_all_finite=False)
         check_classification_targets(y)
         concepts = [f"x{j}" for j in range(X.shape[1])] if columns is None else [str(name) for name in columns]
         check_finite(X, concepts)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
-from choqolate.network.training import BATCH_ORDER_SEED, History
+from choqolate.network.batches import BATCH_ORDER_SEED
+from choqolate.network.training import History
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Adam's usual ones
 
@@ -221,7 +222,7 @@ class Descent:
         order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
         histories = [History() for _ in self.generators]
         label = label if len(histories) == 1 else f"{label} ({len(histories)} runs)"
-        with epoch_bar(self.epochs, label, enabled=self.verbose) as on_epoch:
+        with epoch_bar(self.epochs, label, enabled=self.verbose) as report:
             for epoch in range(self.epochs):
                 losses, accuracies = self._pass(objective, optimizer, order)
                 for history, loss in zip(histories, losses.tolist(), strict=True):
@@ -230,8 +231,8 @@ class Descent:
                     for history, accuracy in zip(histories, accuracies.tolist(), strict=True):
                         history.accuracy.append(accuracy)
                 objective.after_epoch((epoch + 1) / self.epochs, optimizer)
-                if on_epoch is not None:
-                    on_epoch(epoch, float(losses.mean()))
+                if report is not None:
+                    report(epoch + 1, float(losses.mean()))
         if not all(theta.isfinite().all() for theta in objective.parameters):
             raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
         return histories

@@ -68,7 +68,8 @@ class EditableEstimator(ChoquetEstimator):
         """
         check_is_fitted(self)
         check_choice("mode", mode, MODES)
-        concepts = tuple(self.concepts_[index] for index in find_concepts(names, self.concepts_))
+        known = self.network_.concepts
+        concepts = tuple(known[index] for index in find_concepts(names, known))
         edit = Remove(concepts, self._nodes(nodes), mode, note=Note.of(note))
         return self._edited(edit, recalibrate)
 
@@ -166,7 +167,7 @@ class EditableEstimator(ChoquetEstimator):
             note: as in :meth:`remove_concepts`.
         """
         z = self.scale(X)
-        fingerprint = hashlib.sha256(np.ascontiguousarray(z, dtype="<f8").tobytes()).hexdigest()
+        fingerprint = hashlib.sha256(np.ascontiguousarray(z, dtype="<f8")).hexdigest()
         edit = self.network_.recalibration(z, fingerprint=fingerprint, note=Note.of(note))
         return self.with_network(self.network_.edited(edit))
 

@@ -191,7 +191,7 @@ def _flags(
             why[row].append(f"{FLAGS['unlike_training']} ({found.distance[row]:.2f} times the limit)")
         for row in np.flatnonzero(found.outside):
             side = "above" if found.excess[row] > 0 else "below"
-            name = model.concepts_[found.concept[row]]
+            name = model.network_.concepts[found.concept[row]]
             why[row].append(f"{name!r} is {side} its training range by {abs(found.excess[row]):.0%} of the range")
     if rule is not None:
         for row in np.flatnonzero(below):

@@ -239,7 +239,7 @@ def _sparsity(network: ChoqolateNetwork, data: TrainingSet) -> list[tuple[float,
         if network.classes is not None:
             chain = network.classes.capacity().attributions()[run].cpu().double().numpy() @ shares
         gini = metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean
-        coherence = metrics.mean_over_nodes(metrics.node_coherence_on(shares, data.scaled)).mean
+        coherence = metrics.mean_over_nodes(metrics.node_coherence_on(shares, data.scaled.scores)).mean
         found.append((gini, coherence, float(metrics.concept_count(chain).mean())))
     return found
 

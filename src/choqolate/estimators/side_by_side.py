@@ -20,18 +20,21 @@ from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import fit_scaling
 from choqolate.estimators.training_reference import TrainingReference
+from choqolate.integral.expected_minimum import slices
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
-from choqolate.network.cluster_start import ClusterStart
+from choqolate.network.batches import RowsInMemory
+from choqolate.network.cluster_start import ClusterStart, rows_to_cluster
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
-from choqolate.network.scaling import MinMax
+from choqolate.network.scaling import MinMax, ScaledRows
 from choqolate.network.training import History, Objective, train
 
 if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 _SIDE_BY_SIDE_BYTES = 2 << 30  # parameters of runs trained together, with all that training keeps beside them
+_BLOCK_VALUES = 1 << 23  # inputs in float64 at a time: 64 MB
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -40,14 +43,14 @@ class TrainingSet:
     """Rows to train on, and what a fitted network keeps of them.
 
     Attributes:
-        scaled: scaled scores ``(n, M)``.
+        scaled: scores ``(n, M)``; indexing gives scaled rows.
         targets: class indices ``(n,)``.
         weights: sample weights ``(n,)`` with mean one.
         groups: group of each row ``(n,)``; ``None`` if not known.
         concepts, classes, scaling, concept_means, label_shares: see :class:`FittedNetwork`.
     """
 
-    scaled: np.ndarray
+    scaled: ScaledRows
     targets: np.ndarray
     weights: np.ndarray
     groups: np.ndarray | None
@@ -63,11 +66,21 @@ class TrainingSet:
         """What these rows look like, to recognize others; ``None`` if they are too few."""
         return TrainingReference.fit(self.scaled, self.targets)
 
-    def cluster_start(self, n_nodes: int, inputs: np.ndarray) -> ClusterStart:
-        """Clusters of the inputs ``(n, M)`` for so many nodes; they are found once."""
-        key = n_nodes, inputs.shape[1]
+    def inputs(self, architecture: Architecture, dtype: torch.dtype) -> Tensor:
+        """Inputs of the first layer ``(n, M)``; with ``bipolar``, ``(n, 2M)``."""
+        n_rows, n_inputs = len(self.scaled), architecture.n_inputs(len(self.concepts))
+        network, inputs = self.fitted(architecture), torch.empty(n_rows, n_inputs, dtype=dtype)
+        for rows in slices(n_rows, max(1, _BLOCK_VALUES // n_inputs)):
+            inputs[rows] = network.as_inputs(self.scaled[rows]).to(dtype)
+        return inputs
+
+    def cluster_start(self, architecture: Architecture) -> ClusterStart:
+        """Clusters of the inputs for the nodes of an architecture; they are found once."""
+        n_nodes, n_inputs = architecture.width(len(self.classes)), architecture.n_inputs(len(self.concepts))
+        key = n_nodes, n_inputs
         if key not in self._starts:
-            self._starts[key] = ClusterStart.fit(inputs, n_nodes)
+            rows = self.scaled[rows_to_cluster(len(self.scaled), n_inputs)]
+            self._starts[key] = ClusterStart.fit(self.fitted(architecture).as_inputs(rows).numpy(), n_nodes)
         return self._starts[key]
 
     def fitted(self, architecture: Architecture, parameters: Mapping[str, Tensor] | None = None) -> FittedNetwork:
@@ -119,14 +132,15 @@ def prepare_training(
     if groups is not None:
         groups = np.array([str(group) for group in as_labels(groups, "groups", len(X))], dtype=object)
     present = weights > 0
-    X, y, weights = X[present], y[present], weights[present]
+    if not present.all():
+        X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)
     check_classes(classes)
     scaling, constant = fit_scaling(X, concepts)
     warn_constant(constant, stacklevel=6)
-    scaled = scaling(X)
+    scaled = ScaledRows(X, scaling)
     shares = np.bincount(targets, weights, len(classes)) / weights.sum()
-    means = np.average(scaled, axis=0, weights=weights)
+    means = scaled.means(weights)
     weights = weights * _class_weights(class_weight, classes, shares, y)[targets]
     return TrainingSet(
         scaled=scaled,
@@ -186,29 +200,32 @@ def train_network(
     """
     device, dtype = pick_device(classifier.device), DTYPES[classifier.dtype]
     architecture = classifier.architecture
-    inputs = data.fitted(architecture).as_inputs(data.scaled)
     start = None
     if classifier.start == "clusters" and architecture.n_nodes is not None:
-        start = data.cluster_start(architecture.n_nodes, inputs.numpy())
+        start = data.cluster_start(architecture)
     seeds = [run.seed for run in wanted]
     network = ChoqolateNetwork(
         architecture, len(data.concepts), len(data.classes), seeds=seeds, start=start, dtype=dtype
     ).to(device)
     temperatures = torch.tensor([run.temperature for run in wanted], device=device, dtype=dtype)[:, None, None]
     label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
-    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as on_epoch:
+    batches = RowsInMemory(
+        data.inputs(architecture, dtype).to(device),
+        torch.from_numpy(data.targets).to(device),
+        torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
+        classifier.batch_size,
+        presort=architecture.interactions == "factored",
+    )
+    with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as report:
         histories = train(
             network,
-            inputs.to(device, dtype),
-            torch.from_numpy(data.targets).to(device),
-            torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
+            batches,
             Objective(temperatures, classifier.l1, classifier.l1_on),
             epochs=classifier.epochs,
-            batch_size=classifier.batch_size,
             learning_rate=classifier.learning_rate,
             schedule=classifier.rate_schedule,
             track=classifier.track,
-            on_epoch=on_epoch,
+            report=report,
         )
     return network, histories
 

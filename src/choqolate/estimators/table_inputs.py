@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from choqolate._util.checks import as_labels
 from choqolate._util.text import listed
 from choqolate.data.rows import class_places
+from choqolate.data.score_file import Table
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, DoubtfulChoiceWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def inputs(model: Any, table: ConceptScores) -> Any:
@@ -24,6 +28,20 @@ def inputs(model: Any, table: ConceptScores) -> Any:
     Raises:
         ChoqolateError: if the table lacks a concept of the model.
     """
+    return as_inputs(model, select_inputs(model, table))
+
+
+def as_inputs(model: Any, chosen: ConceptScores) -> Any:
+    """Scores that :func:`select_inputs` chose, in the form that the methods of an estimator take."""
+    return frame_view(chosen) if hasattr(model, "feature_names_in_") else chosen.scores
+
+
+def select_inputs(model: Any, table: Table) -> Table:
+    """The concepts of a model, in its order.
+
+    Raises:
+        ChoqolateError: if the table lacks one.
+    """
     known = set(table.concepts)
     missing = [name for name in model.concepts_ if name not in known]
     if missing:
@@ -31,8 +49,14 @@ def inputs(model: Any, table: ConceptScores) -> Any:
             f"expected scores of all {len(model.concepts_)} concepts of the model, the table has no "
             f"{listed(missing)}: score the images with the model's vocabulary"
         )
-    chosen = table.select(model.concepts_)
-    return chosen.frame if hasattr(model, "feature_names_in_") else chosen.scores
+    return table if table.concepts == tuple(model.concepts_) else table.select(model.concepts_)
+
+
+def frame_view(table: ConceptScores) -> pd.DataFrame:
+    """The scores as a data frame with a column for each concept: the table's own memory, only to be read."""
+    import pandas as pd
+
+    return pd.DataFrame(table.scores, columns=list(table.concepts), copy=False)
 
 
 def known_rows(model: Any, table: ConceptScores, y: Any, groups: Any) -> tuple[ConceptScores, Any, Any]:

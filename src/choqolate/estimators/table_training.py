@@ -16,6 +16,7 @@ import torch
 
 from choqolate._util.checks import check_number, find_concepts
 from choqolate.data.provenance import Provenance, TrainingRecord
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -141,16 +142,19 @@ def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     return table.part("train") if table.rows.has_part("train") else table
 
 
-def was_split_for(model: ConceptModel, table: ConceptScores) -> bool:
+def was_split_for(model: ConceptModel, table: ConceptScores | ScoreFile) -> bool:
     """Whether the model was trained on this table, with a split made for it."""
     data = model.provenance_.data
     return data.split == "made" and data.fingerprint == table.fingerprint
 
 
-def n_sampled_rows(model: ConceptModel, rows: ConceptScores) -> int:
+def n_sampled_rows(model: ConceptModel, rows: ConceptScores | ScoreFile) -> int:
     """How many of the training rows that the model remembers are among the rows of a table."""
-    sample = model.provenance_.data.sample or ()
-    return len(set(sample) & set(_row_keys(rows.select(model.concepts_)))) if sample else 0
+    sample = set(model.provenance_.data.sample or ())
+    if not sample:
+        return 0
+    found = (sample.intersection(_row_keys(block, model.concepts_)) for block in rows.blocks())
+    return len(set().union(*found))
 
 
 def package_versions() -> dict[str, str]:
@@ -179,7 +183,8 @@ def _training_part(
     rows = table.with_split().part("train").labelled()
     if left_out:
         find_concepts(left_out, table.concepts, known="this table has")
-        kept = [name for name in table.concepts if name not in left_out]
+        gone = set(left_out)
+        kept = [name for name in table.concepts if name not in gone]
         if not kept:
             raise ChoqolateError("expected concepts to train on, all of them are left out")
         rows = rows.select(kept)
@@ -192,7 +197,7 @@ def _provenance(table: ConceptScores, rows: ConceptScores, left_out: tuple[str, 
         fingerprint=table.fingerprint,
         split="made" if table.split is None else "given",
         rows=len(rows),
-        sample=tuple(_row_keys(rows.take(_spread(len(rows), _SAMPLE)))),
+        sample=tuple(_row_keys(rows.take(_spread(len(rows), _SAMPLE)), rows.concepts)),
         left_out=left_out or None,
         other=known.data.other,
     )
@@ -201,11 +206,10 @@ def _provenance(table: ConceptScores, rows: ConceptScores, left_out: tuple[str, 
     return replace(known, root=None, versions=package_versions(), data=data, vocabulary=vocabulary)
 
 
-def _row_keys(rows: ConceptScores) -> list[str]:
-    """A short hash of each row's scores, whatever the order of the concepts and the precision of the file."""
-    order = sorted(range(len(rows.concepts)), key=lambda j: rows.concepts[j])
-    scores = np.ascontiguousarray(rows.scores[:, order], dtype=np.float32)
-    return [hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in scores]
+def _row_keys(rows: ConceptScores, concepts: Iterable[str]) -> list[str]:
+    """A short hash of each row's scores of some concepts, whatever their order and the precision of the file."""
+    order = find_concepts(sorted(concepts), rows.concepts, known="this table has")
+    return [hashlib.sha256(row[order].astype(np.float32)).hexdigest()[:12] for row in rows.scores]
 
 
 def _spread(n_rows: int, most: int) -> np.ndarray:

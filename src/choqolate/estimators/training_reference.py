@@ -10,6 +10,7 @@ import numpy as np
 
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.validation import stratified_folds
+from choqolate.network.scaling import ScaledRows
 
 EXPECTED = 0.01  # share of images like the training images that each limit flags
 _FEWEST_ROWS = 20  # fewer say nothing about what is usual
@@ -55,13 +56,13 @@ class TrainingReference:
     rows: int
 
     @classmethod
-    def fit(cls, z: np.ndarray, targets: np.ndarray) -> Self | None:
-        """Fit to scaled training scores ``z (n, M)`` and class indices ``(n,)``; ``None`` for fewer than 20 rows.
+    def fit(cls, scaled: np.ndarray | ScaledRows, targets: np.ndarray) -> Self | None:
+        """Fit to scaled training scores ``(n, M)`` and class indices ``(n,)``; ``None`` for fewer than 20 rows.
 
         With many rows, an evenly spaced subset is used that has at least one row of every class.
         """
-        chosen = _thinned(targets, z.shape[1])
-        z, targets = z[chosen], targets[chosen]
+        chosen = _thinned(targets, scaled.shape[1])
+        z, targets = scaled[chosen], targets[chosen]
         if len(z) < _FEWEST_ROWS:
             return None
         n_concepts = z.shape[1]

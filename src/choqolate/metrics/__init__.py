@@ -4,7 +4,8 @@ Pure functions of numpy arrays, torch tensors, data frames or lists; float64 ins
 """
 
 from choqolate.metrics.accuracies import accuracy, group_accuracies, reweighted_accuracy, worst_group_accuracy
-from choqolate.metrics.calibration_error import expected_calibration_error
+from choqolate.metrics.block_coherence import node_coherence_of_blocks
+from choqolate.metrics.calibration_error import calibration_gaps, expected_calibration_error
 from choqolate.metrics.intervals import (
     PairedChange,
     Proportion,
@@ -26,8 +27,8 @@ from choqolate.metrics.node_quality import (
 from choqolate.metrics.representations import cknna, hsic
 
 __all__ = ["NodeMean", "attribution_gini", "concept_correlation", "mean_over_nodes", "node_coherence"]
-__all__ += ["concept_count", "node_coherence_on", "per_concept"]
+__all__ += ["concept_count", "node_coherence_of_blocks", "node_coherence_on", "per_concept"]
 __all__ += ["accuracy", "group_accuracies", "reweighted_accuracy", "worst_group_accuracy"]
 __all__ += ["PairedChange", "Proportion", "difference_interval", "mean_interval", "paired_change", "wilson_interval"]
-__all__ += ["expected_calibration_error"]
+__all__ += ["calibration_gaps", "expected_calibration_error"]
 __all__ += ["cknna", "hsic"]

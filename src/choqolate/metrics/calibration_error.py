@@ -36,8 +36,26 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0, 1, 1, 0], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.6, 0.4]]), 3)
     0.125
     """
-    shares = as_array(probabilities, "probabilities", ndims=(2,))
     check_number("bins", bins, minimum=1, whole=True)
+    return binned_error(*_confidences(y_true, probabilities, classes), bins)
+
+
+def calibration_gaps(
+    y_true: Labels, probabilities: ArrayLike, classes: Sequence[Any] | None = None, bins: int = 15
+) -> np.ndarray:
+    """Sums of accuracy minus confidence over the rows of each bin (bins,): those of several blocks of rows add up.
+
+    Args and errors are those of :func:`expected_calibration_error`, which is the sum of their sizes per row.
+    """
+    check_number("bins", bins, minimum=1, whole=True)
+    return binned_gaps(*_confidences(y_true, probabilities, classes), bins)
+
+
+def _confidences(
+    y_true: Labels, probabilities: ArrayLike, classes: Sequence[Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The highest probability of each row (n,), and whether its class is the true one (n,)."""
+    shares = as_array(probabilities, "probabilities", ndims=(2,))
     if shares.min() < 0 or shares.max() > 1:
         raise ChoqolateError("probabilities: expected numbers from 0 to 1, got others; apply a softmax first.")
     names = list(range(shares.shape[1])) if classes is None else list(classes)
@@ -49,11 +67,15 @@ def expected_calibration_error(
         raise ChoqolateError(f"y_true: expected labels among {listed(names)}, got {listed(unknown)}.")
     top = shares.argmax(axis=1)
     right = np.array([names[place] == label for place, label in zip(top, truth, strict=True)], dtype=float)
-    return binned_error(shares.max(axis=1), right, bins)
+    return shares.max(axis=1), right
 
 
 def binned_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
     """Compute the expected calibration error of confidences (n,) and of whether each prediction is right (n,)."""
+    return float(np.abs(binned_gaps(confidence, right, bins)).sum() / len(confidence))
+
+
+def binned_gaps(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> np.ndarray:
+    """Sum over each bin (bins,) of whether a prediction is right (n,) minus its confidence (n,)."""
     bin_of = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    gaps = np.bincount(bin_of, right.astype(float) - confidence, bins)
-    return float(np.abs(gaps).sum() / len(confidence))
+    return np.bincount(bin_of, right.astype(float) - confidence, bins)

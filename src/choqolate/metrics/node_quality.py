@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
-_BLOCK = 1 << 22  # scores at work at a time
+_BLOCK_VALUES = 1 << 22  # scores in float64 at a time: 32 MB
 
 
 class NodeMean(NamedTuple):
@@ -94,20 +94,28 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     array([0.5, nan])
     """
     weights = np.atleast_2d(relative_sizes(W))
-    columns = as_array(scores, "scores", ndims=(2,), min_rows=2)
-    if columns.shape[1] != weights.shape[1]:
-        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {columns.shape[1]}.")
-    total, step = np.zeros((len(weights), len(columns))), max(1, _BLOCK // len(columns))
-    for start in range(0, columns.shape[1], step):
-        block = slice(start, start + step)
-        units = unit_rows(centered(columns[:, block]).T)
-        weights[:, block] *= units.any(axis=1)  # a constant concept has no correlation
-        total += weights[:, block] @ units
+    matrix = scores if isinstance(scores, np.ndarray) else as_array(scores, "scores", ndims=(2,), min_rows=2)
+    if matrix.ndim == 2 and matrix.shape[1] != weights.shape[1]:
+        raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {matrix.shape[1]}.")
+    sums = np.zeros((len(weights), len(matrix)))  # of the weighted unit columns
+    step = max(2, _BLOCK_VALUES // max(1, len(matrix)))
+    for start in range(0, weights.shape[1], step):  # the columns in float64, some at a time
+        some = slice(start, start + step)
+        units = unit_rows(
+            centered(as_array(np.ascontiguousarray(matrix[..., some]), "scores", ndims=(2,), min_rows=2)).T
+        )
+        weights[:, some] *= units.any(axis=1)  # a constant concept has no correlation
+        sums += weights[:, some] @ units
+    return coherence_of_norms(weights, (sums**2).sum(axis=1))
+
+
+def coherence_of_norms(weights: Floats, squared_norms: Floats) -> Floats:
+    """Node Coherence from weights of concepts that vary (N, M) and the squared norms of their weighted sums (N,)."""
     squares = (weights**2).sum(axis=1)
     pairs = weights.sum(axis=1) ** 2 - squares
     alone = (weights > 0).sum(axis=1) < 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        coherence = ((total**2).sum(axis=1) - squares) / pairs
+        coherence = (squared_norms - squares) / pairs
     return np.where(alone, np.nan, np.clip(coherence, -1.0, 1.0))
 
 

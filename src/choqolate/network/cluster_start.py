@@ -15,7 +15,7 @@ from choqolate.integral import ChoquetLayer
 STARTS = ("random", "clusters")
 HEAD_START = 0.8  # share of a node's initial weight that lies inside its cluster
 MOST_LEAVES = 2_000  # inputs that are clustered pair by pair; more are first gathered around so many centers
-_MOST_ROWS = 5_000  # rows that correlations are computed on
+_MOST_ROWS, _FEWER_ROWS = 5_000, 500  # rows that correlations are computed on; with more inputs than leaves
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,11 @@ class ClusterStart:
 
     @classmethod
     def fit(cls, inputs: np.ndarray, n_nodes: int) -> ClusterStart:
-        """Cluster inputs ``(n, M)`` by their correlation: one cluster per node, at most one per two inputs."""
-        inputs = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _MOST_ROWS)).astype(int)]
+        """Cluster inputs ``(n, M)`` by their correlation: one cluster per node, at most one per two inputs.
+
+        Of many rows only those that :func:`rows_to_cluster` picks are needed.
+        """
+        inputs = inputs[rows_to_cluster(*inputs.shape)]
         n_clusters = max(1, min(n_nodes, inputs.shape[1] // 2))
         return cls(torch.from_numpy(_cluster(inputs, n_clusters)))
 
@@ -59,6 +62,16 @@ class ClusterStart:
             if name in theta:
                 raised = _raised(inside)
                 theta[name][nodes] += (raised if theta[name].ndim == 2 else raised[:, None]).to(theta[name])
+
+
+def rows_to_cluster(n_rows: int, n_inputs: int) -> np.ndarray:
+    """Indices of the rows that inputs are clustered on, evenly spread: fewer if there are very many inputs."""
+    rows = _spread(n_rows, _MOST_ROWS)
+    return rows if n_inputs <= MOST_LEAVES else rows[_spread(len(rows), _FEWER_ROWS)]
+
+
+def _spread(n_rows: int, most: int) -> np.ndarray:
+    return np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int)
 
 
 def _raised(inside: Tensor) -> Tensor:
@@ -93,8 +106,7 @@ def _gathered(inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return inputs, np.arange(n_inputs)
     from sklearn.cluster import MiniBatchKMeans
 
-    rows = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), 500)).astype(int)]
-    columns = rows - rows.mean(axis=0)
+    columns = inputs - inputs.mean(axis=0)
     columns /= np.maximum(np.linalg.norm(columns, axis=0), math.sqrt(np.finfo(float).tiny))
     means = MiniBatchKMeans(MOST_LEAVES, n_init=1, max_iter=5, init="random", random_state=0, batch_size=8_192)
     members = means.fit_predict(columns.T)

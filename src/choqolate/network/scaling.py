@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+_BLOCK_VALUES = 1 << 23  # scores in float64 at a time: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,7 @@ class MinMax:
     @classmethod
     def fit(cls, X: np.ndarray) -> MinMax:
         """Take the range of the scores ``X (n, M)``."""
-        return cls(X.min(axis=0), X.max(axis=0))
+        return cls(X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64))
 
     @property
     def constant(self) -> np.ndarray:
@@ -39,7 +42,7 @@ class MinMax:
         return still
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Scale scores ``X (n, M)`` to [0, 1]."""
+        """Scale scores ``X (n, M)`` to [0, 1], in float64."""
         scaled = self.unclipped(X)
         np.clip(scaled, 0.0, 1.0, out=scaled)
         return scaled
@@ -51,3 +54,41 @@ class MinMax:
         scaled /= np.where(extent > 0, extent, 1.0)
         scaled[:, ~(extent > 0)] = 0.0
         return scaled
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Scores that are scaled when they are asked for, so that only the raw ones take memory.
+
+    Attributes:
+        scores: raw scores ``(n, M)``, float32 or float64.
+        scaling: their range.
+
+    >>> rows = ScaledRows(np.array([[0.0, 5.0], [2.0, 9.0]], dtype=np.float32), MinMax(np.zeros(2), np.full(2, 10.0)))
+    >>> rows[[1]]
+    array([[0.2, 0.9]])
+    """
+
+    scores: np.ndarray
+    scaling: MinMax
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, M)``."""
+        return self.scores.shape[0], self.scores.shape[1]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """The rows of an index, a slice or a mask, scaled to [0, 1] in float64."""
+        return self.scaling(self.scores[rows])
+
+    def means(self, weights: np.ndarray) -> np.ndarray:
+        """Weighted means of the scaled scores ``(M,)``, some columns at a time."""
+        means, step = np.empty(self.scores.shape[1]), max(2, _BLOCK_VALUES // max(1, len(self)))
+        for start in range(0, len(means), step):
+            some = slice(start, start + step)
+            scaling = MinMax(self.scaling.low[some], self.scaling.high[some])
+            means[some] = np.average(scaling(self.scores[:, some]), axis=0, weights=weights)
+        return means

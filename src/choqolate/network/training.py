@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,10 @@ from torch.autograd.function import once_differentiable
 
 from choqolate.errors import ChoqolateError
 from choqolate.integral import ChoquetLayer
-from choqolate.integral.expected_minimum import SortedInputs, sort_inputs
 from choqolate.network.adam import Adam
+from choqolate.network.batches import Batch, Batches
 from choqolate.network.module import ChoqolateNetwork
 
-# One stream of batches for every run of every model: runs that see the same batches can share their features.
-BATCH_ORDER_SEED = 0
-_PRESORT_BYTES = 1 << 30
 SCHEDULES = ("constant", "cosine")
 
 
@@ -109,66 +106,80 @@ def rate_factor(schedule: str, progress: float) -> float:
 
 def train(
     network: ChoqolateNetwork,
-    inputs: Tensor,
-    targets: Tensor,
-    weights: Tensor,
+    batches: Batches,
     objective: Objective,
     *,
     epochs: int,
-    batch_size: int,
     learning_rate: float,
     schedule: str = "constant",
     track: bool = False,
-    on_epoch: Callable[[int, float], None] | None = None,
+    report: Callable[[float, float | None], None] | None = None,
+    add_up: Callable[[Sequence[Tensor]], None] | None = None,
 ) -> list[History]:
     """Train all runs of the network with Adam; return one history each.
 
     Args:
-        network: on the device and in the precision of ``inputs``.
-        inputs: ``(n, M)`` in [0, 1].
-        targets: class indices ``(n,)``.
-        weights: sample weights ``(n,)`` with mean one; ``(R, n)`` gives each run weights of its own.
+        network: on the device and in the precision of the batches.
+        batches: the rows of each step.
         objective: what to minimise.
-        epochs, batch_size, learning_rate: how.
+        epochs, learning_rate: how.
         schedule: ``"constant"``, or ``"cosine"`` for a learning rate that falls to zero.
         track: record the node attributions after every epoch.
-        on_epoch: called with the epoch's number and its mean loss.
+        report: called after every step with the number of epochs that are done, a fraction of one included, and the
+            mean loss of the last one if it has just ended.
+        add_up: replaces tensors by their sums over all processes that train this network, each on its own rows.
 
     Raises:
         ChoqolateError: if the loss of a run stops being a finite number.
     """
-    n_rows, n_runs = len(inputs), len(network.seeds)
     parameters = list(network.parameters())
     optimizer = Adam(parameters, learning_rate)
-    n_steps, step = epochs * math.ceil(n_rows / batch_size), 0
-    order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
-    presorted = _presort(network, inputs)
-    histories = [History() for _ in range(n_runs)]
-    for epoch in range(epochs):
-        rows = torch.randperm(n_rows, generator=order) if n_rows > batch_size else torch.arange(n_rows)
-        rows = rows.to(inputs.device)
-        loss_sum, hits = inputs.new_zeros(n_runs), inputs.new_zeros(n_runs)
-        for batch in rows.split(batch_size):
-            y, weight = targets[batch], weights[..., batch]
+    n_steps, step = epochs * batches.n_steps, 0
+    histories = [History() for _ in network.seeds]
+    for epoch, steps in enumerate(batches.epochs(epochs)):
+        loss_sum, hits = (parameters[0].new_zeros(len(histories)) for _ in range(2))
+        for batch in steps:
             optimizer.learning_rate = learning_rate * rate_factor(schedule, step / n_steps)
             step += 1
-            u = inputs.index_select(0, batch)
-            scores, node_mass, class_mass = network.scores(u, presorted[batch] if presorted is not None else None)
-            losses = objective.fit_term(scores, y, weight)
-            if objective.l1:
-                losses = losses + objective.penalty(network, node_mass, class_mass)
-            # runs share no parameter, so the gradient of the sum is that of each
-            optimizer.step(torch.autograd.grad(losses.sum(), parameters))
-            loss_sum.add_(losses.detach(), alpha=len(batch))
-            hits += (scores.detach().argmax(-1) == y).sum(1)
-        _record(histories, loss_sum / n_rows, hits / n_rows, network.seeds, epoch)
+            losses, right, gradients = _measure(network, objective, batch, parameters)
+            if add_up is not None:
+                add_up(gradients)
+            optimizer.step(gradients)
+            loss_sum.add_(losses, alpha=len(batch.targets))
+            hits += right
+            if report is not None:
+                report(step / batches.n_steps, None)
+        if add_up is not None:
+            add_up([loss_sum, hits])
+        _record(histories, loss_sum / batches.n_rows, hits / batches.n_rows, network.seeds, epoch)
         if track:
             for history, attributions in zip(histories, network.node_attributions().cpu().numpy(), strict=True):
                 history.node_attributions.append(attributions)
-        if on_epoch is not None:
-            on_epoch(epoch, float(np.mean([history.loss[-1] for history in histories])))
+        if report is not None:
+            report(epoch + 1, float(np.mean([history.loss[-1] for history in histories])))
     _check_parameters(network)
     return histories
+
+
+def _measure(
+    network: ChoqolateNetwork, objective: Objective, batch: Batch, parameters: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
+    """Loss and number of correct rows of each run ``(R,)``, and the gradient of every parameter.
+
+    Gradients count by the batch's share of the rows of the step. The shares of all processes sum to one, so the sum of
+    their gradients is that of the whole step, with the penalty in it once.
+    """
+    if not len(batch.targets):
+        none = parameters[0].new_zeros(len(network.seeds))
+        return none, none, [torch.zeros_like(theta) for theta in parameters]
+    scores, node_mass, class_mass = network.scores(batch.inputs, batch.presorted)
+    losses = objective.fit_term(scores, batch.targets, batch.weights)
+    if objective.l1:
+        losses = losses + objective.penalty(network, node_mass, class_mass)
+    # runs share no parameter, so the gradient of the sum is that of each
+    total = losses.sum() if batch.share == 1 else losses.sum() * batch.share
+    gradients = torch.autograd.grad(total, parameters)
+    return losses.detach(), (scores.detach().argmax(-1) == batch.targets).sum(1), gradients
 
 
 def _check_parameters(network: ChoqolateNetwork) -> None:
@@ -186,10 +197,3 @@ def _record(histories: list[History], losses: Tensor, accuracies: Tensor, seeds:
             )
         history.loss.append(loss)
         history.accuracy.append(accuracy)
-
-
-def _presort(network: ChoqolateNetwork, inputs: Tensor) -> SortedInputs | None:
-    """The inputs of a factored layer in sorted order, once for all epochs, where memory allows."""
-    if network.nodes.interactions != "factored" or 3 * inputs.numel() * inputs.element_size() > _PRESORT_BYTES:
-        return None
-    return sort_inputs(inputs)

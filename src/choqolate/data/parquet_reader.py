@@ -1,0 +1,184 @@
+"""Parquet files of concept scores, read piece by piece: our own, or any with a column for each concept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from choqolate.data.column_roles import ROW_COLUMNS, check_cells, column_roles
+from choqolate.data.source_errors import AGAIN, naming
+from choqolate.errors import ChoqolateError
+
+FORMAT = 1
+KEY = b"choqolate"
+BLOCK_BYTES = 1 << 25
+"""Scores in memory at a time, and in one row group of a file."""
+
+_MOST_ROWS = 1 << 16  # of a block, where there are few concepts
+
+
+def block_rows(n_concepts: int, dtype: Any) -> int:
+    """The number of rows whose scores fill one block.
+
+    >>> block_rows(1_000, np.float32)
+    8388
+    """
+    return max(1, min(_MOST_ROWS, BLOCK_BYTES // (max(1, n_concepts) * np.dtype(dtype).itemsize)))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a Parquet file is read into errors that name the file and say what to do."""
+    try:
+        with naming(path):
+            yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ChoqolateError(f"expected a Parquet file, {path} is another or damaged ({reason}): {AGAIN}") from None
+
+
+class ParquetReader:
+    """A Parquet file of scores, of which only the footer is read at first.
+
+    Attributes:
+        path: of the file.
+        concepts: names of the M concepts.
+        about: classes, spurious concepts and provenance, as far as the file says.
+        dtype: of the scores in memory, float32 or float64.
+        row_groups: number of rows in each row group.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with reading(path):
+            metadata = pq.read_metadata(path)
+            buffer = max(1 << 12, BLOCK_BYTES // max(1, metadata.num_columns))  # else a whole column chunk is read
+            self._file = pq.ParquetFile(
+                path, metadata=metadata, buffer_size=buffer, page_checksum_verification=True, pre_buffer=False
+            )
+            schema = self._file.schema_arrow
+            names = schema.names
+            self.row_groups = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+            document = (schema.metadata or {}).get(KEY)
+            kind = schema.field(names.index("scores")).type if "scores" in names else pa.null()
+            self.about: dict[str, Any] = {}
+            self._is_own = False
+            if document is not None and _is_list(kind):
+                self._is_own = True
+                self.about = _read_document(document, path)
+                self.concepts = tuple(self.about.pop("concepts"))
+                self._roles = {role: role for role in ROW_COLUMNS if role in names}
+                types = [kind.value_type]
+                if pa.types.is_fixed_size_list(kind) and kind.list_size != len(self.concepts):
+                    raise self._ragged()
+            elif _is_list(kind):
+                raise ChoqolateError(
+                    f"expected the names of the concepts in the metadata of {path}, they are lost: keep the schema "
+                    f"metadata when you rewrite the file, or write a column for each concept"
+                )
+            else:
+                roles, columns = column_roles(names)
+                self.concepts = tuple(columns)
+                self._roles = {role: names[j] for role, j in roles.items()}
+                types = [schema.field(j).type for j in columns.values()]
+        single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def cells(self, role: str) -> Iterator[pa.Array]:
+        """The cells of ``"path"``, ``"label"``, ``"split"`` or ``"group"``, piece by piece; none without the column."""
+        if role not in self._roles:
+            return
+        name = self._roles[role]
+        with reading(self.path):
+            for batch in self._file.iter_batches(batch_size=_MOST_ROWS, columns=[name]):
+                yield batch.column(name)
+
+    def blocks(
+        self, row_group: int, columns: Sequence[int] | None = None, *, paths: bool = True
+    ) -> Iterator[tuple[np.ndarray, list[Any] | None]]:
+        """Scores ``(n, M)`` and paths of the rows of a row group, at most a block of them at a time.
+
+        Args:
+            row_group: its number.
+            columns: only the scores of these concepts.
+            paths: read them too.
+        """
+        concepts = self.concepts if columns is None else [self.concepts[j] for j in columns]
+        wanted = ["scores"] if self._is_own else list(concepts)
+        with_paths = paths and "path" in self._roles
+        wanted += [self._roles["path"]] if with_paths else []
+        rows = block_rows(len(self.concepts if self._is_own else concepts), self.dtype)
+        first = sum(self.row_groups[:row_group])
+        with reading(self.path):
+            for batch in self._file.iter_batches(batch_size=rows, row_groups=[row_group], columns=wanted):
+                if self._is_own:
+                    scores = self._own_scores(batch.column("scores"))
+                    scores = scores if columns is None else scores[:, list(columns)]
+                else:
+                    scores = self._wide_scores(batch, concepts, first)
+                first += len(batch)
+                yield scores, batch.column(self._roles["path"]).to_pylist() if with_paths else None
+
+    def _own_scores(self, column: pa.Array) -> np.ndarray:
+        n_concepts = len(self.concepts)
+        if column.null_count or not (pc.list_value_length(column).to_numpy() == n_concepts).all():
+            raise self._ragged()
+        values = column.flatten()
+        if values.null_count:
+            raise self._ragged()
+        return np.asarray(values.to_numpy(), dtype=self.dtype).reshape(len(column), n_concepts)
+
+    def _wide_scores(self, batch: pa.RecordBatch, concepts: Sequence[str], first: int) -> np.ndarray:
+        scores = np.empty((len(batch), len(concepts)), dtype=self.dtype)
+        for place, name in enumerate(concepts):
+            column = batch.column(name)
+            kind = column.type
+            if pa.types.is_boolean(kind):
+                column, kind = column.cast(pa.int8()), pa.int8()
+            if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+                scores[:, place] = column.to_numpy(zero_copy_only=False)
+            else:
+                cells = column.to_pylist()
+                check_cells(name, cells, first=first)
+                scores[:, place] = np.array(cells, dtype=np.float64)
+        return scores
+
+    def _ragged(self) -> ChoqolateError:
+        return ChoqolateError(
+            f"expected {len(self.concepts)} scores in each row of {self.path}, there are others: {AGAIN}"
+        )
+
+
+def _read_document(text: bytes, path: Path) -> dict[str, Any]:
+    """What the metadata of a file of our own say of the whole table."""
+    damaged = f"expected readable metadata in {path}, they are damaged: {AGAIN}"
+    try:
+        document = json.loads(text)
+        version = int(document["format"])
+    except (KeyError, TypeError, ValueError):
+        raise ChoqolateError(damaged) from None
+    if version > FORMAT:
+        raise ChoqolateError(
+            f"{path} was written by a newer choqolate (format {version}, this one reads {FORMAT}): update choqolate, "
+            "or save the table as CSV with the newer one"
+        )
+    try:
+        fields: dict[str, Any] = {name: list(document[name]) for name in ("concepts", "classes", "spurious")}
+        fields["provenance"] = dict(document["provenance"])
+    except (KeyError, TypeError, ValueError):
+        raise ChoqolateError(damaged) from None
+    return fields
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)

@@ -1,0 +1,31 @@
+"""What may be wrong with a file of scores before its content is known, in errors that name it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from choqolate.errors import ChoqolateError
+
+AGAIN = "compute the scores again, or take the file from a backup"
+
+
+def check_source(path: Path) -> None:
+    """Raise an error if there is no such file, or nothing in it."""
+    if not path.is_file():
+        came = "a folder" if path.is_dir() else "not there"
+        raise ChoqolateError(f"expected a table of concept scores, {path} is {came}: check the name")
+    if path.stat().st_size == 0:
+        raise ChoqolateError(f"expected a table of concept scores, {path} is empty: {AGAIN}")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in every error about its content."""
+    try:
+        yield
+    except PermissionError:
+        raise ChoqolateError(f"expected a file that can be read, {path} may not be: change its permissions") from None
+    except ChoqolateError as error:
+        raise error if str(path) in str(error) else ChoqolateError(f"{path}: {error}") from None
