@@ -69,7 +69,7 @@ def find_neighborhoods(scores: np.ndarray, seeds: np.ndarray, at_least: float) -
     own = unit_columns(scores[:, seeds])
     directions = _leading_directions(own)
     rows = own.T.astype(np.float32)
-    alive = own.any(axis=0)[:, None]
+    alive = np.any(own, axis=0).reshape(-1, 1)
     strongest, histogram = np.full(len(seeds), -1.0), np.zeros(_BINS, dtype=np.int64)
     total, constant = np.zeros(n_rows), np.zeros(n_concepts, dtype=bool)
     projected = np.zeros((n_concepts, directions.shape[1]))

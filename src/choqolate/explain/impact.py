@@ -13,7 +13,7 @@ from choqolate._util.checks import as_labels, check_same_kind
 from choqolate.errors import ChoqolateError
 from choqolate.network.edits import Remove
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.removal import Nodes, mass_of_groups, values_without_each
+from choqolate.network.removal import CANCELLATION, Nodes, mass_of_groups, values_without_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,19 +150,22 @@ def predict_without_sets(
     Returns:
         One array per set; ``None`` if a node would be left with nothing.
     """
-    edited = [_without(network, concepts, mode) for concepts in sets]
-    if mode != "rescale" or network.architecture.free_weights:
-        return [None if one is None else one.class_scores(u).argmax(1) for one in edited]
-    possible = [index for index, one in enumerate(edited) if one is not None]
-    place = {name: index for index, name in enumerate(network.concepts)}
-    inputs = [torch.tensor(network.inputs_of([place[name] for name in sets[index]])) for index in possible]
     found: list[np.ndarray | None] = [None] * len(sets)
-    for index in possible:
-        found[index] = np.empty(len(u), dtype=np.int64)
+    at_once: dict[int, Tensor] = {}
+    place = {name: index for index, name in enumerate(network.concepts)}
+    for index, concepts in enumerate(sets):
+        edited = _without(network, concepts, mode)  # one at a time: each has weights of its own
+        if edited is None:
+            continue
+        if mode == "rescale" and not network.architecture.free_weights and edited.retained.min() > CANCELLATION:
+            at_once[index] = torch.tensor(network.inputs_of([place[name] for name in concepts]))
+            found[index] = np.empty(len(u), dtype=np.int64)
+        else:
+            found[index] = edited.class_scores(u).argmax(1)
     step = max(1, _VALUES // (network.n_nodes * u.shape[1]))
-    for start in range(0, len(u), step) if possible else ():
-        values = _values_without_sets(network.nodes, u[start : start + step], inputs)
-        for index, some in zip(possible, values, strict=True):
+    for start in range(0, len(u), step) if at_once else ():
+        values = _values_without_sets(network.nodes, u[start : start + step], list(at_once.values()))
+        for index, some in zip(at_once, values, strict=True):
             found[index][start : start + step] = _class_scores(network, some).argmax(1)  # type: ignore[index]
     return found
 
@@ -187,11 +190,8 @@ def _values_without_sets(nodes: Nodes, u: Tensor, sets: Sequence[Tensor]) -> lis
     for members, capacity, seen in nodes.views(u):
         value, involved, weight = capacity.integrate(seen), capacity.involvement(seen, seen), capacity.involved_mass()
         for inputs, values in zip(sets, out, strict=True):
-            b, c = capacity.pairs_among(inputs)
-            left = 1 - weight[:, inputs].sum(-1) + (b + c).sum((-1, -2)) / 2
-            lost = involved[:, :, inputs].sum(-1)
-            for row, at in enumerate(seen[:, inputs]):
-                low, high = torch.minimum(at[:, None], at), torch.maximum(at[:, None], at)
-                lost[row] -= ((b * low).sum((-1, -2)) + (c * high).sum((-1, -2))) / 2
+            pairs, pair_weight = capacity.integrate_pairs_among(seen, inputs)
+            left = 1 - weight[:, inputs].sum(-1) + pair_weight
+            lost = involved[:, :, inputs].sum(-1) - pairs
             values[:, members] = (value - lost) / left
     return out
