@@ -7,18 +7,19 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from choqolate import metrics
+from choqolate._util.progress import item_bar
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
 from choqolate.analysis.failing_slices import FailingSlices, find_failing_slices
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.table_inputs import inputs
-from choqolate.explain.impact import predict_without_sets
+from choqolate.estimators.table_inputs import inputs, select_inputs
+from choqolate.explain.impact import predict_without_sets, removal_impact
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.metrics import PairedChange
@@ -118,7 +119,9 @@ class Suspects:
         return tuple(name for one in self.failing.suspects[:QUESTIONED] for name in one.concepts)
 
 
-def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale") -> Suspects:
+def find_suspects(
+    model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale", verbose: bool = False
+) -> Suspects:
     """Concepts whose removal helps the worst group, or hardly costs accuracy although the model relies on them.
 
     Every concept is removed alone; and since concepts that mean the same stand in for each other, so that none of them
@@ -138,12 +141,13 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         model: a fitted classifier.
         table: scores with labels, at best with groups.
         mode: as in ``remove_concepts``.
+        verbose: show progress bars (on a terminal).
     """
     check_choquet_model(model, "to find suspects")
     rows, chosen, too_few = _rows(model, table)
-    trial = _Trial(model, rows, mode)
+    trial = _Trial(model, rows, mode, verbose)
     marked = set(spurious_concepts(model, table))
-    single = model.removal_impact(trial.X, trial.truth, trial.groups, mode=mode)
+    single = removal_impact(model.network_, trial.z, trial.truth, trial.groups, mode=mode, verbose=verbose)
     alone = {
         concept: (float(row["accuracy_change"]), float(row.get("worst_group_change", math.nan)))
         for concept, row in single.to_dict("index").items()
@@ -163,6 +167,9 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
     tests = trial.paired([one.concepts for one in helpful[:TESTED]]) if helpful else []
     helpful[:TESTED] = [one._replace(paired=test) for one, test in zip(helpful, tests, strict=False)]
     needed = None if math.isinf(trial.needed) else trial.needed
+    with item_bar(1, "looking for failing slices", enabled=verbose) as advance:
+        failing = find_failing_slices(model, table)
+        advance(1)
     return Suspects(
         (*helpful, *idle),
         len(rows),
@@ -172,19 +179,19 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         mode,
         worst_group=trial.worst_group,
         tried=len(removals),
-        failing=find_failing_slices(model, table),
+        failing=failing,
     )
 
 
 class _Trial:
     """Rows to try removals on, and how the model does on them now."""
 
-    def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str) -> None:
-        self.model, self.rows, self.mode = model, rows, mode
-        self.X: Any = inputs(model, rows)
+    def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str, verbose: bool) -> None:
+        self.model, self.rows, self.mode, self.verbose = model, rows, mode, verbose
+        self.z = model.scale(inputs(model, rows))
         self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
-        self._u = model.network_.as_inputs(model.scale(self.X))
+        self._u = model.network_.as_inputs(self.z)
         self._predicted = model.network_.class_scores(self._u).argmax(1)
         self.accuracy, self.worst, self.worst_group = self._measure(self._predicted)
         size = 0 if self.worst_group is None else self.worst_group[1]
@@ -219,10 +226,12 @@ class _Trial:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
         if math.isinf(self.needed) or len(self.rows) < 2:
             return
-        scores = table.select(self.model.concepts_)
-        related = check_redundancy(scores, group_at=TOGETHER, leading=leading_concepts(self.model)).groups
+        scores = select_inputs(self.model, table)
+        with item_bar(1, "looking for related concepts", enabled=self.verbose) as advance:
+            related = check_redundancy(scores, group_at=TOGETHER, leading=leading_concepts(self.model)).groups
+            advance(1)
         tried = [one.concepts for one in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]]
-        without_them = predict_without_sets(self.model.network_, self._u, tried, self.mode)
+        without_them = predict_without_sets(self.model.network_, self._u, tried, self.mode, verbose=self.verbose)
         for concepts, predicted in zip(tried, without_them, strict=True):
             if predicted is not None:
                 accuracy, worst, _ = self._measure(predicted)

@@ -80,7 +80,7 @@ def explain(
     if against is not None:
         _compare(console, load(against), classifier, table, (against, model), output, images)
         return
-    suspects = None if table is None or table.labels is None else find_suspects(classifier, table)
+    suspects = None if table is None or table.labels is None else find_suspects(classifier, table, verbose=True)
     own = score_for_model(classifier, image, backbone=backbone) if image else None
     if own is not None:
         show.show_images(console, classifier, own)

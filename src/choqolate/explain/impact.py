@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from choqolate._util.checks import as_labels, check_same_kind
+from choqolate._util.progress import item_bar
 from choqolate.errors import ChoqolateError
 from choqolate.network.edits import Remove
 from choqolate.network.fitted import FittedNetwork
@@ -22,7 +23,9 @@ _VALUES = 1 << 22  # node values held at a time
 _ROUNDING = 1e-9  # of class scores
 
 
-def removal_impact(network: FittedNetwork, z: np.ndarray, y: Any, groups: Any = None, *, mode: str) -> pd.DataFrame:
+def removal_impact(
+    network: FittedNetwork, z: np.ndarray, y: Any, groups: Any = None, *, mode: str, verbose: bool = False
+) -> pd.DataFrame:
     """Accuracy, and that of the worst group, after removing each concept alone.
 
     Args:
@@ -31,6 +34,7 @@ def removal_impact(network: FittedNetwork, z: np.ndarray, y: Any, groups: Any = 
         y: labels ``(n,)``.
         groups: group of each row ``(n,)``.
         mode: of the removal.
+        verbose: show a progress bar (on a terminal).
 
     Returns:
         One row per concept: ``accuracy`` and ``accuracy_change``; with groups also ``worst_group`` and
@@ -40,7 +44,7 @@ def removal_impact(network: FittedNetwork, z: np.ndarray, y: Any, groups: Any = 
 
     truth = _class_indices(y, network.classes, len(z))
     members = _members(groups, len(z))
-    hits = hits_without_each(network, network.as_inputs(z), truth, members, mode)
+    hits = hits_without_each(network, network.as_inputs(z), truth, members, mode, verbose=verbose)
     sizes = np.array([member.sum() for member in members])
     columns = {"accuracy": hits.sum(0) / sizes.sum()}
     if groups is not None:
@@ -68,7 +72,13 @@ def _members(groups: Any, n_rows: int) -> list[np.ndarray]:
 
 
 def hits_without_each(
-    network: FittedNetwork, u: Tensor, truth: np.ndarray, members: Sequence[np.ndarray], mode: str
+    network: FittedNetwork,
+    u: Tensor,
+    truth: np.ndarray,
+    members: Sequence[np.ndarray],
+    mode: str,
+    *,
+    verbose: bool = False,
 ) -> np.ndarray:
     """Count the rows of each group that are classified right, with all concepts and without each of them.
 
@@ -81,6 +91,7 @@ def hits_without_each(
         truth: class index of each row ``(n,)``.
         members: a mask ``(n,)`` for each of the G groups.
         mode: of the removal.
+        verbose: show a progress bar (on a terminal).
 
     Returns:
         Counts ``(G, 1 + M)``: the first column with all concepts. NaN where a removal would leave a node with nothing.
@@ -93,15 +104,17 @@ def hits_without_each(
     hits[:, 1:][:, _would_empty_a_node(network, groups)] = np.nan
     unsure = np.flatnonzero(lead <= reach.max())
     step = max(1, _VALUES // (len(groups) * max(network.n_nodes, len(network.classes))))
-    for start in range(0, len(unsure), step):
-        rows = unsure[start : start + step]
-        without = values_without_each(network.nodes, u[rows], groups, mode)
-        hits[:, 1:][:, without.isnan().any(0).any(0).numpy()] = np.nan
-        row, concept = np.nonzero(lead[rows, None] <= reach)
-        other = _class_scores(network, without[row, :, concept]).argmax(1)
-        change = (other == truth[rows[row]]).astype(float) - right[rows[row]]
-        for member, counts in zip(members, hits, strict=True):
-            counts[1:] += np.bincount(concept, weights=change * member[rows[row]], minlength=len(groups))
+    with item_bar(len(unsure), "removing each concept alone", enabled=verbose) as advance:
+        for start in range(0, len(unsure), step):
+            rows = unsure[start : start + step]
+            without = values_without_each(network.nodes, u[rows], groups, mode)
+            hits[:, 1:][:, without.isnan().any(0).any(0).numpy()] = np.nan
+            row, concept = np.nonzero(lead[rows, None] <= reach)
+            other = _class_scores(network, without[row, :, concept]).argmax(1)
+            change = (other == truth[rows[row]]).astype(float) - right[rows[row]]
+            for member, counts in zip(members, hits, strict=True):
+                counts[1:] += np.bincount(concept, weights=change * member[rows[row]], minlength=len(groups))
+            advance(len(rows))
     return hits
 
 
@@ -135,7 +148,7 @@ def _would_empty_a_node(network: FittedNetwork, groups: Sequence[Sequence[int]])
 
 
 def predict_without_sets(
-    network: FittedNetwork, u: Tensor, sets: Sequence[Sequence[str]], mode: str
+    network: FittedNetwork, u: Tensor, sets: Sequence[Sequence[str]], mode: str, *, verbose: bool = False
 ) -> list[np.ndarray | None]:
     """Predict classes after removing each of several sets of concepts, by index ``(n,)``.
 
@@ -146,6 +159,7 @@ def predict_without_sets(
         u: inputs ``(n, M)``.
         sets: concepts to remove at once.
         mode: of the removal.
+        verbose: show a progress bar (on a terminal).
 
     Returns:
         One array per set; ``None`` if a node would be left with nothing.
@@ -163,10 +177,13 @@ def predict_without_sets(
         else:
             found[index] = edited.class_scores(u).argmax(1)
     step = max(1, _VALUES // (network.n_nodes * u.shape[1]))
-    for start in range(0, len(u), step) if at_once else ():
-        values = _values_without_sets(network.nodes, u[start : start + step], list(at_once.values()))
-        for index, some in zip(at_once, values, strict=True):
-            found[index][start : start + step] = _class_scores(network, some).argmax(1)  # type: ignore[index]
+    with item_bar(len(u), "removing related concepts together", enabled=verbose) as advance:
+        for start in range(0, len(u), step) if at_once else ():
+            rows = slice(start, min(start + step, len(u)))
+            values = _values_without_sets(network.nodes, u[rows], list(at_once.values()))
+            for index, some in zip(at_once, values, strict=True):
+                found[index][rows] = _class_scores(network, some).argmax(1)  # type: ignore[index]
+            advance(rows.stop - start)
     return found
 
 

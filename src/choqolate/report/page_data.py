@@ -22,7 +22,7 @@ from choqolate.concepts.new_images import find_images
 from choqolate.data.rows import class_index, class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.predictions import doubt
-from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_inputs import inputs, select_inputs
 from choqolate.estimators.table_training import training_rows
 from choqolate.explain import ModelExplanation, explain_image, explain_model
 from choqolate.explain.change import count_transitions
@@ -140,7 +140,7 @@ class View:
         if self.table is None:
             return None
         rows = training_rows(self.model, self.table)
-        return rows.select(self.model.concepts_) if len(rows) > 1 else None
+        return select_inputs(self.model, rows) if len(rows) > 1 else None
 
     @cached_property
     def marked(self) -> tuple[set[str], str]:
@@ -153,7 +153,9 @@ class View:
     def suspects(self) -> Suspects | None:
         if self.measured is None or self.table is None:
             return None
-        return find_suspects(self.model, self.table) if self.known_suspects is None else self.known_suspects
+        if self.known_suspects is not None:
+            return self.known_suspects
+        return find_suspects(self.model, self.table, verbose=self.verbose)
 
     def examples(self) -> dict[str, list[dict[str, Any]]]:
         """The best and the worst classified images, and of an edited model those that changed sides."""

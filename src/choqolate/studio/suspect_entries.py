@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 MOST_LISTED = 200  # suspects of a kind, the first ones
 
 
-def find_uncovered_suspects(model: ChoqolateClassifier, table: ConceptScores, choice: RowChoice) -> Suspects | None:
+def find_uncovered_suspects(
+    model: ChoqolateClassifier, table: ConceptScores, choice: RowChoice, *, verbose: bool = False
+) -> Suspects | None:
     """Look for suspects on the audit rows; covered rows are not looked at. ``None`` if no audit row has a label."""
     if not len(_audited(choice)):
         return None
@@ -34,7 +36,8 @@ def find_uncovered_suspects(model: ChoqolateClassifier, table: ConceptScores, ch
     split[choice.role == AUDIT] = "val"
     labels = [None if place < 0 else names[place] for place in choice.label]
     uncovered = np.flatnonzero(choice.role != COVERED)
-    return find_suspects(model, table.with_columns(split=split, labels=labels, classes=()).take(uncovered))
+    rows = table.with_columns(split=split, labels=labels, classes=()).take(uncovered)
+    return find_suspects(model, rows, verbose=verbose)
 
 
 def suspect_entries(found: Suspects, choice: RowChoice) -> dict[str, Any]:
