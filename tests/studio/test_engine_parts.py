@@ -551,3 +551,13 @@ def test_the_residual_meter_is_the_same_with_more_concepts_than_rows(page):
     assert got[1][0]["r2"] == pytest.approx(folds_by_hand(z, 0, [1, 2]), abs=1e-9)
     assert folds_by_hand(z, 0, [1, 2]) > 0.8
     assert got[2][0]["r2"] == got[3][0]["r2"] == 0
+
+
+def test_of_many_concepts_those_with_the_largest_share_are_tried(page):
+    tried = "(shares) => engine.triedConcepts({ conceptShares: Float64Array.from(shares) })"
+    rng = np.random.default_rng(0)
+    shares = rng.random(10_000)
+    found = page.evaluate(tried, shares.tolist())
+    assert 200 <= len(found) < 10_000
+    assert found == np.argsort(-shares)[: len(found)].tolist()
+    assert page.evaluate(tried, shares[:500].tolist()) == list(range(500))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -141,6 +142,8 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         n_concepts=len(model.concepts_),
         exact_up_to=EXACT_UP_TO,
         most_names=MOST_NAMES,
+        most_words=MOST_WORDS,
+        studio=shlex.join(["choqolate", "studio", names[0], "--scores", names[1]]),
         facts=facts(model),
         words=words(model),
         commands=commands(model),
@@ -176,7 +179,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         sentences += [card["question"] for card in suspects["failing"]["cards"][:1]]
     half = [_needed(values) for values in np.abs(model.concept_attributions_)]
     low, high = min(half), max(half)
-    number = f"{low}" if low == high else f"{low} to {high}"
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     what = "class" if model.one_layer_ else "node"
     sentences.append(f"Half of what a {what} reads comes from {number} concept{'s' if high > 1 else ''}.")
     return sentences
