@@ -527,3 +527,37 @@ def test_names_and_probabilities(page):
     assert got["names"] == list(edited.node_names_)
     np.testing.assert_allclose(got["probabilities"], edited.predict_proba(table.scores)[5], atol=1e-9)
     assert len(CLASSES) == len(got["probabilities"])
+
+
+def test_the_residual_meter_is_the_same_with_more_concepts_than_rows(page):
+    rng = np.random.default_rng(5)
+    z = rng.random((23, 40))
+    z[:, 0] = np.clip(0.5 * z[:, 1] + 0.4 * z[:, 2] + 0.02 * rng.normal(size=23), 0, 1)
+    z[:, 39] = 0.5  # constant
+    used = [1, 2, *range(5, 40)]
+    got = page.evaluate(
+        """([z, used]) => {
+          const network = { concepts: Array.from({ length: 40 }, (_, j) => `x${j}`) };
+          const rows = { M: 40, z: Float64Array.from(z.flat()) };
+          const moments = new engine.Moments(network, rows, Int32Array.from(z.keys()));
+          return plain([moments.residual([0, 3], [0, 3, ...used]), moments.residual([0], [1, 2]),
+            moments.residual([39], used), moments.residual([0], [0])]);
+        }""",
+        [z.tolist(), used],
+    )
+    expected = [folds_by_hand(z, target, used[:-1]) for target in (0, 3)]
+    assert [one["r2"] for one in got[0]] == pytest.approx(expected, abs=1e-9)
+    assert expected[0] > 0.1
+    assert got[1][0]["r2"] == pytest.approx(folds_by_hand(z, 0, [1, 2]), abs=1e-9)
+    assert folds_by_hand(z, 0, [1, 2]) > 0.8
+    assert got[2][0]["r2"] == got[3][0]["r2"] == 0
+
+
+def test_of_many_concepts_those_with_the_largest_share_are_tried(page):
+    tried = "(shares) => engine.triedConcepts({ conceptShares: Float64Array.from(shares) })"
+    rng = np.random.default_rng(0)
+    shares = rng.random(10_000)
+    found = page.evaluate(tried, shares.tolist())
+    assert 200 <= len(found) < 10_000
+    assert found == np.argsort(-shares)[: len(found)].tolist()
+    assert page.evaluate(tried, shares[:500].tolist()) == list(range(500))

@@ -49,6 +49,22 @@ def decimals_for(value: float, significant: int, *, least: int = 0, most: int = 
     return min(max(significant - 1 - math.floor(math.log10(value)), least), most)
 
 
+def fine_decimal(value: float | None, digits: int = 3, *, most: int = 6) -> str:
+    """Format a number as :func:`decimal` does, with more digits if it would be rounded to zero: two that count.
+
+    Args:
+        value: the number; ``None`` and NaN are not defined.
+        digits: after the point.
+        most: after the point, of a number that is nearly zero.
+
+    >>> fine_decimal(0.0321), fine_decimal(0.00002134), fine_decimal(0.0), fine_decimal(math.nan)
+    ('0.032', '0.000021', '0.000', '–')
+    """
+    if value is None or math.isnan(value) or not value or round(value, digits):
+        return decimal(value, digits)
+    return decimal(value, decimals_for(abs(value), 2, least=digits, most=most))
+
+
 class Spread(NamedTuple):
     """Mean and sample standard deviation of some values; a single value has no deviation.
 

@@ -7,17 +7,19 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from choqolate import metrics
+from choqolate._util.progress import item_bar
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import held_out, spurious_concepts
 from choqolate.analysis.failing_slices import FailingSlices, find_failing_slices
 from choqolate.data.rows import class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_inputs import inputs, select_inputs
+from choqolate.explain.impact import predict_without_sets, removal_impact
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import check_redundancy
 from choqolate.metrics import PairedChange
@@ -34,7 +36,8 @@ ENOUGH = 50  # images of the smallest group for the validation rows to do
 COSTS = 0.005  # loss of accuracy below which a removal hardly costs anything
 RELIES = 2.0  # times the mean share, from which a model relies on a concept
 TOGETHER = 0.6  # mean correlation of concepts that are removed together as well
-MOST_GROUPS, MOST_CORRELATED = 40, 3_000  # groups tried; concepts beyond which no groups are looked for
+MOST_GROUPS = 40  # groups tried
+LEADING = 1_000  # concepts that groups are looked for around, if there are many
 QUESTIONED = 3  # failing slices whose concepts are suspected where there are no groups
 HELPFUL, IDLE = "helps the worst group", "relied on, hardly needed"
 
@@ -116,11 +119,14 @@ class Suspects:
         return tuple(name for one in self.failing.suspects[:QUESTIONED] for name in one.concepts)
 
 
-def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale") -> Suspects:
+def find_suspects(
+    model: ChoqolateClassifier, table: ConceptScores, *, mode: str = "rescale", verbose: bool = False
+) -> Suspects:
     """Concepts whose removal helps the worst group, or hardly costs accuracy although the model relies on them.
 
     Every concept is removed alone; and since concepts that mean the same stand in for each other, so that none of them
-    seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well.
+    seems to matter, concepts with a mean correlation of at least 0.6 are removed together as well: forty groups, those
+    with the largest share. Of more than 2,000 concepts, groups are looked for around the 1,000 with the largest share.
 
     A removal helps if the worst group gains at least one point, and three of its images; of a worst group with fewer
     than 30 images nothing is claimed. It hardly costs anything if accuracy falls by less than half a point; that is
@@ -135,12 +141,13 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         model: a fitted classifier.
         table: scores with labels, at best with groups.
         mode: as in ``remove_concepts``.
+        verbose: show progress bars (on a terminal).
     """
     check_choquet_model(model, "to find suspects")
     rows, chosen, too_few = _rows(model, table)
-    trial = _Trial(model, rows, mode)
+    trial = _Trial(model, rows, mode, verbose)
     marked = set(spurious_concepts(model, table))
-    single = model.removal_impact(trial.X, trial.truth, trial.groups, mode=mode)
+    single = removal_impact(model.network_, trial.z, trial.truth, trial.groups, mode=mode, verbose=verbose)
     alone = {
         concept: (float(row["accuracy_change"]), float(row.get("worst_group_change", math.nan)))
         for concept, row in single.to_dict("index").items()
@@ -157,8 +164,12 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
             idle.append(Suspect(concepts, share, accuracy, worst, spurious, IDLE))
     helpful.sort(key=lambda one: (-one.worst_group_change, -one.share))
     idle.sort(key=lambda one: -one.share)
-    helpful = [one._replace(paired=trial.paired(one.concepts)) for one in helpful[:TESTED]] + helpful[TESTED:]
+    tests = trial.paired([one.concepts for one in helpful[:TESTED]]) if helpful else []
+    helpful[:TESTED] = [one._replace(paired=test) for one, test in zip(helpful, tests, strict=False)]
     needed = None if math.isinf(trial.needed) else trial.needed
+    with item_bar(1, "looking for failing slices", enabled=verbose) as advance:
+        failing = find_failing_slices(model, table)
+        advance(1)
     return Suspects(
         (*helpful, *idle),
         len(rows),
@@ -168,19 +179,21 @@ def find_suspects(model: ChoqolateClassifier, table: ConceptScores, *, mode: str
         mode,
         worst_group=trial.worst_group,
         tried=len(removals),
-        failing=find_failing_slices(model, table),
+        failing=failing,
     )
 
 
 class _Trial:
     """Rows to try removals on, and how the model does on them now."""
 
-    def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str) -> None:
-        self.model, self.rows, self.mode = model, rows, mode
-        self.X: Any = inputs(model, rows)
+    def __init__(self, model: ChoqolateClassifier, rows: ConceptScores, mode: str, verbose: bool) -> None:
+        self.model, self.rows, self.mode, self.verbose = model, rows, mode, verbose
+        self.z = model.scale(inputs(model, rows))
         self.truth = model.classes_[class_places(rows.labels, model.classes_)].tolist()
         self.groups = rows.groups
-        self.accuracy, self.worst, self.worst_group = self._measure(model)
+        self._u = model.network_.as_inputs(self.z)
+        self._predicted = model.network_.class_scores(self._u).argmax(1)
+        self.accuracy, self.worst, self.worst_group = self._measure(self._predicted)
         size = 0 if self.worst_group is None else self.worst_group[1]
         self.needed = max(HELPS, IMAGES / size) if size >= FEWEST else math.inf
         self.shares = dict(zip(model.concepts_, model.concept_shares_.tolist(), strict=True))
@@ -189,36 +202,46 @@ class _Trial:
         """Share of the concepts in the whole model."""
         return sum(self.shares[name] for name in concepts)
 
-    def _measure(self, model: ChoqolateClassifier) -> tuple[float, float, tuple[str, int] | None]:
+    def _measure(self, predicted: np.ndarray) -> tuple[float, float, tuple[str, int] | None]:
         """Accuracy, that of the worst group, its name and the number of its rows."""
-        predicted = model.predict(self.X).tolist()
-        accuracy = metrics.accuracy(self.truth, predicted)
+        labels = self.model.classes_[predicted].tolist()
+        accuracy = metrics.accuracy(self.truth, labels)
         if self.groups is None:
             return accuracy, math.nan, None
-        by_group = metrics.group_accuracies(self.truth, predicted, self.groups)
+        by_group = metrics.group_accuracies(self.truth, labels, self.groups)
         worst = min(by_group, key=lambda name: by_group[name])
         return accuracy, by_group[worst], (str(worst), Counter(self.groups.tolist())[worst])
 
-    def paired(self, concepts: Sequence[str]) -> PairedChange:
-        """What a removal that can be made changes in the group that is worst now, row by row."""
-        edited = without(self.model, concepts, self.mode)
-        assert edited is not None
+    def paired(self, several: Sequence[Sequence[str]]) -> list[PairedChange]:
+        """What removals that can be made change in the group that is worst now, row by row."""
         assert self.groups is not None
         assert self.worst_group is not None
-        members = self.groups == self.worst_group[0]
+        members = np.flatnonzero(self.groups == self.worst_group[0])
         truth = np.array(self.truth)[members]
-        return metrics.paired_change(*(one.predict(self.X[members]) == truth for one in (self.model, edited)))
+        before = self.model.classes_[self._predicted[members]] == truth
+        after = predict_without_sets(self.model.network_, self._u[members], several, self.mode)
+        return [metrics.paired_change(before, self.model.classes_[one] == truth) for one in after if one is not None]
 
     def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""
-        if math.isinf(self.needed) or len(self.rows) < 2 or len(self.model.concepts_) > MOST_CORRELATED:
+        if math.isinf(self.needed) or len(self.rows) < 2:
             return
-        related = check_redundancy(table.select(self.model.concepts_), group_at=TOGETHER).groups
-        for group in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]:
-            edited = without(self.model, group.concepts, self.mode)
-            if edited is not None:
-                accuracy, worst, _ = self._measure(edited)
-                yield group.concepts, (accuracy - self.accuracy, worst - self.worst)
+        scores = select_inputs(self.model, table)
+        with item_bar(1, "looking for related concepts", enabled=self.verbose) as advance:
+            related = check_redundancy(scores, group_at=TOGETHER, leading=leading_concepts(self.model)).groups
+            advance(1)
+        tried = [one.concepts for one in sorted(related, key=lambda group: -self.share(group.concepts))[:MOST_GROUPS]]
+        without_them = predict_without_sets(self.model.network_, self._u, tried, self.mode, verbose=self.verbose)
+        for concepts, predicted in zip(tried, without_them, strict=True):
+            if predicted is not None:
+                accuracy, worst, _ = self._measure(predicted)
+                yield concepts, (accuracy - self.accuracy, worst - self.worst)
+
+
+def leading_concepts(model: ChoqolateClassifier, most: int = LEADING) -> list[str]:
+    """The concepts with the largest share in the model, the largest first."""
+    ranked = np.argsort(-model.concept_shares_, kind="stable")[:most]
+    return [model.concepts_[j] for j in ranked]
 
 
 def without(model: ChoqolateClassifier, concepts: Sequence[str], mode: str = "rescale") -> ChoqolateClassifier | None:

@@ -58,9 +58,12 @@ def explain(
 
     Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
+    from choqolate.cli.terminal import open_console, printable_name
+
+    if scores is not None:
+        typer.echo(f"Reading {printable_name(model)} and {printable_name(scores)} ...")
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
-    from choqolate.cli.terminal import open_console, printable_name
     from choqolate.concepts.new_images import score_for_model
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
@@ -80,7 +83,7 @@ def explain(
     if against is not None:
         _compare(console, load(against), classifier, table, (against, model), output, images)
         return
-    suspects = None if table is None or table.labels is None else find_suspects(classifier, table)
+    suspects = None if table is None or table.labels is None else find_suspects(classifier, table, verbose=True)
     own = score_for_model(classifier, image, backbone=backbone) if image else None
     if own is not None:
         show.show_images(console, classifier, own)

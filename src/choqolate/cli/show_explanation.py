@@ -22,10 +22,11 @@ from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.predictions import doubt
 from choqolate.estimators.table_inputs import inputs
 from choqolate.explain import Attribution, ImageExplanation, ModelExplanation, explain_image, explain_model
+from choqolate.report import share as share_text
 from choqolate.report.model_origin import removal_command
 
 MOST_CLASSES, MOST_CONCEPTS, MOST_NODES, MOST_PAIRS, MOST_SUSPECTS = 3, 8, 4, 3, 10
-MOST_QUESTIONS = 5
+MOST_QUESTIONS, MOST_SIBLINGS = 5, 12
 _BAR = 20  # cells of the longest bar
 _NUMBERS = 29  # cells of the two columns of numbers and the gaps
 
@@ -164,7 +165,7 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
         names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 43))
         changes = (f"{100 * change:+.1f}" for change in (one.accuracy_change, one.worst_group_change))
         p = number(None) if one.paired is None else p_text(one.paired.p_value)
-        table.add_row(Text(names), f"{one.share:.1%}", *changes, p)
+        table.add_row(Text(names), share_text(one.share), *changes, p)
     console.print("", table)
     measured = f"{suspects.rows:,} {suspects.chosen}"
     console.print(Text(f"change in points on {measured}; removals that help by {least} or more", style="dim"))
@@ -180,9 +181,10 @@ def _show_failing_slices(console: Console, failing: FailingSlices) -> None:
     for place, one in enumerate(failing.suspects[:MOST_QUESTIONS], start=1):
         worst = one.slices[0]
         facts = [f"gap {100 * worst.gap:.1f} points ({point_range(worst.interval)}), p {p_text(worst.p_value)}"]
-        facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {one.share:.1%}"]
+        facts += [f"correlation with the class {worst.association:+.2f}", f"share in the model {share_text(one.share)}"]
         siblings = [cut(name) for name in one.concepts if name != worst.concept]
-        facts += [f"correlated with {', '.join(siblings)}"] if siblings else []
+        more = f" and {len(siblings) - MOST_SIBLINGS:,} more" if len(siblings) > MOST_SIBLINGS else ""
+        facts += [f"correlated with {', '.join(siblings[:MOST_SIBLINGS])}{more}"] if siblings else []
         questions.add_row(f"{place}.", Text(printable_name(one.question)))
         questions.add_row("", Text("; ".join(facts), style="dim"))
     console.print(questions)

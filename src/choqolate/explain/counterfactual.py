@@ -159,7 +159,8 @@ class _Search:
         network = self.network
         largest = network.node_attributions.max(0).reshape(-1, len(network.concepts)).max(0)
         ranked = np.argsort(-largest, kind="stable").tolist()
-        present = [j for j in ranked if not bool(network.gone[:, j].all())]
+        gone = network.gone.all(0).tolist()
+        present = [j for j in ranked if not gone[j]]
         room = len(present)
         while math.comb(room, min(self.most, EXACT_UP_TO)) > most_sets:
             room -= 1
@@ -273,8 +274,7 @@ def _of_inputs(
     capacity: Capacity, u: Tensor, means: Tensor, inputs: Tensor, mode: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A ``(N, I)``, B ``(N, I, I)``, D and E of the inputs listed."""
-    with_all = capacity.pairs(inputs)
-    b, c = (weights[:, :, inputs] for weights in with_all)
+    b, c = capacity.pairs_among(inputs)
 
     def pair(first: Tensor, second: Tensor) -> Tensor:
         return b * torch.minimum(first[:, None], second) + c * torch.maximum(first[:, None], second)
@@ -287,8 +287,10 @@ def _of_inputs(
         return A, B - pair(mean, at) - pair(at, mean) + pair(mean, mean), torch.zeros_like(A), torch.zeros_like(B)
     D, E = capacity.involved_mass()[:, inputs], b + c
     if mode == "canonical":
-        freed = torch.minimum(*with_all)
-        A, D = A - freed @ u, D - freed.sum(-1)
+        for place, one in enumerate(inputs.split(1)):  # the weights of all pairs at once may not fit
+            freed = torch.minimum(*capacity.pairs(one))[:, 0]
+            A[:, place] -= freed @ u
+            D[:, place] -= freed.sum(-1)
         common = torch.minimum(b, c)
         B, E = B - common * (at[:, None] + at), E - 2 * common
     return A, B, D, E

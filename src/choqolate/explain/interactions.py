@@ -69,8 +69,8 @@ def _strongest(capacity: Capacity, names: Sequence[str], most: int, frozen: Tens
     n_looked = len(ranked) if capacity.free else min(_FIRST_LOOK, len(ranked))
     while True:
         chosen = ranked[:n_looked].sort().values
-        b, c = capacity.pairs(chosen)
-        index = (b - c)[0][:, chosen]
+        b, c = capacity.pairs_among(chosen)
+        index = (b - c)[0]
         if frozen is not None:
             still = frozen[chosen]
             index = index.masked_fill(still[:, None] | still[None, :], 0.0)

@@ -48,6 +48,20 @@ class Capacity(ABC):
     def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         """The weights ``b`` and ``c`` of the inputs in ``rows`` with all inputs, each ``(N, rows, M)``, 0 at j = l."""
 
+    def pairs_among(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights ``b`` and ``c`` of all pairs of some of the inputs, each ``(N, k, k)``, 0 at j = l."""
+        b, c = (weights[..., inputs] for weights in self.pairs(inputs))
+        return b, c
+
+    def integrate_pairs_among(self, u: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """What all pairs of some of the inputs add to the integrals of ``u (B, M)``, ``(B, N)``; and their weight."""
+        b, c = (weights / 2 for weights in self.pairs_among(inputs))  # each pair stands there twice
+        values = u.new_empty(len(u), self.shape[0])
+        for row, at in enumerate(u[:, inputs]):
+            low, high = torch.minimum(at[:, None], at), torch.maximum(at[:, None], at)
+            values[row] = (b * low + c * high).sum((-1, -2))
+        return values, (b + c).sum((-1, -2))
+
     @abstractmethod
     def interaction_mass(self) -> Tensor:
         r"""Weight on interactions ``(N,)``: :math:`\sum_{j<l} |b_{jl}| + |c_{jl}|`, differentiable."""

@@ -91,6 +91,20 @@ class FactoredCapacity(Capacity):
         b, c = self._products(inputs[rows])
         return b.masked_fill(same, 0.0), c.masked_fill(same, 0.0)
 
+    def pairs_among(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return self._among(inputs).pairs(slice(None))
+
+    def integrate_pairs_among(self, u: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        # all products first, then the diagonal j = l is taken out: linear in the number of inputs
+        part, at = self._among(inputs), u[:, inputs]
+        _, on_min, on_max = part._mixture()
+        minima = expect_minima(at, part.p.flatten(0, 1), part.q.flatten(0, 1), None).unflatten(1, on_min.shape)
+        p_mass, q_mass = part.p.sum(-1), part.q.sum(-1)
+        sums = torch.einsum("nrj,bj->bnr", part.p * q_mass[..., None] + part.q * p_mass[..., None], at)
+        diagonal = part.p * part.q
+        values = (minima * (on_min - on_max) + sums * on_max).sum(-1) - at @ _mix(on_min + on_max, diagonal).mT
+        return values, ((on_min + on_max) * (p_mass * q_mass - diagonal.sum(-1))).sum(-1)
+
     def _products(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """:meth:`pairs` of the inputs listed in ``rows``, the diagonal left as it comes."""
         _, on_min, on_max = self._mixture()

@@ -16,7 +16,7 @@ from choqolate.integral import AdditiveCapacity, Capacity, PairwiseCapacity
 from choqolate.integral.capacity import as_shares
 
 MODES = ("rescale", "canonical", "impute")
-_CANCELLATION = 1e-6  # retained mass below which 1 - mass loses too many digits
+CANCELLATION = 1e-6  # retained mass below which 1 - mass loses too many digits
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _values_without_each(
     if capacity.free:
         return remaining
     out = remaining / (1 - mass)
-    for node, group in torch.nonzero(1 - mass < _CANCELLATION).tolist():
+    for node, group in torch.nonzero(1 - mass < CANCELLATION).tolist():
         removed = torch.zeros(1, capacity.shape[1], dtype=torch.bool)
         removed[0, list(groups[group])] = True
         alone, _ = capacity.select([node]).without(removed, canonical=mode == "canonical")

@@ -1,4 +1,4 @@
-"""The correlation of all pairs of concepts."""
+"""The correlation of pairs of concepts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from choqolate._util.numbers import decimal
+from choqolate._util.text import counted
 from choqolate.plots.axes_room import area_size, make_room
 from choqolate.plots.labels import LINE, wrapped
 from choqolate.plots.style import LEAST, POINTS, font, label, save_figure, scale, shortened, size_in_points, widest
@@ -28,6 +29,8 @@ _WRITTEN = 12  # concepts up to which the numbers stand in the cells
 def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     """Draw the correlation of all pairs of concepts, correlated ones side by side; constant concepts are grey.
 
+    Of more than 2,000 concepts, those are drawn that groups were looked for around.
+
     Args:
         redundancy: what :func:`choqolate.check_redundancy` measured.
         ax: where to draw; by default a new figure, the larger the more concepts there are. In small axes with many
@@ -42,7 +45,7 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
     """
     order = redundancy.order
     matrix = redundancy.correlation[np.ix_(order, order)]
-    names = [label(redundancy.concepts[j]) for j in order]
+    names = [label(name) for name in redundancy.ordered_concepts]
     new = ax is None
     if ax is None:
         ax = _new_axes(names)
@@ -51,7 +54,8 @@ def correlation_heatmap(redundancy: Redundancy, ax: Axes | None = None) -> Axes:
         names, side = _fitted(ax, names)
     _draw_cells(ax, matrix, side)
     _write_names(ax, names, side)
-    title = f"{len(names):,} concept{'s'[: len(names) - 1]}"
+    looked_at = "" if redundancy.drawn is None else f"{len(names):,} of "
+    title = f"{looked_at}{counted(len(redundancy.concepts), 'concept')}"
     title += "" if math.isnan(redundancy.mean) else f", mean correlation {decimal(redundancy.mean)}"
     title += ", grey: constant" if redundancy.constant else ""
     size = font(min(max(side / scale() / 40 + 4, 8.0), 12.0))

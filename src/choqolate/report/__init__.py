@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from choqolate._util.numbers import NOTHING, Spread, decimal
+from choqolate._util.numbers import NOTHING, Spread, decimal, fine_decimal
 from choqolate._util.text import capital, counted, printable
 from choqolate.analysis.interval_text import change_text, judged_text, p_text, percent_range, verdict_text
 
@@ -39,12 +39,12 @@ def data_uri(content: bytes, kind: str) -> str:
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """A share in percent.
+    """A share in percent; of a share that is rounded to zero, two digits that count.
 
-    >>> share(0.8532), share(float("nan"))
-    ('85.3%', '–')
+    >>> share(0.8532), share(0.00002134), share(float("nan"))
+    ('85.3%', '0.0021%', '–')
     """
-    return NOTHING if value is None or math.isnan(value) else f"{decimal(100 * value, digits)}%"
+    return NOTHING if value is None or math.isnan(value) else f"{fine_decimal(100 * value, digits)}%"
 
 
 def unbroken(text: str) -> str:
@@ -77,9 +77,16 @@ def _environment(package: str) -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters.update(
-        share=share, mean_std=mean_std, number=decimal, count="{:,}".format, counted=counted, capital=capital
+        share=share,
+        mean_std=mean_std,
+        number=decimal,
+        fine_number=fine_decimal,
+        count="{:,}".format,
+        counted=counted,
+        capital=capital,
     )
     environment.filters.update(
+        count="{:,}".format,
         percent_range=percent_range,
         change=change_text,
         judged=judged_text,

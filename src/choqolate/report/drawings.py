@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
+from choqolate._util.numbers import fine_decimal
 from choqolate.explain.redundancy import Redundancy
 from choqolate.plots.cloud_layout import place_words
 from choqolate.plots.style import LONGEST
@@ -41,7 +42,7 @@ def word_cloud_svg(words: Sequence[tuple[str, float]], marked: Container[str] = 
         texts.append(
             f'<text{kind} x="{word.x:.1f}" y="{word.y:.1f}" font-size="{word.size:.2f}" '
             f'textLength="{word.width:.1f}" lengthAdjust="spacingAndGlyphs">'
-            f"{escape(_one_line(_written(name, value)))}<title>{escape(name)}: {value:.3f}</title></text>"
+            f"{escape(_one_line(_written(name, value)))}<title>{escape(name)}: {fine_decimal(value)}</title></text>"
         )
     names = ", ".join(shown[word.index][0] for word in placed) or "nothing"
     said = escape(f"{title}: {names}")

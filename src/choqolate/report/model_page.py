@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +25,7 @@ from choqolate.estimators.calibration import calibration_text
 from choqolate.explain import ModelChange, explain_change, leading
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.node_stability import NodeStability
+from choqolate.explain.redundancy import EXACT_UP_TO
 from choqolate.metrics import Proportion
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
@@ -44,6 +45,7 @@ WEAKEST = 0.001  # change of a Shapley value that is shown
 MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
 MOST_CLASSES = 12  # with a column of their own
+MOST_NAMES = 12  # of concepts that were removed together
 MOST_DOTS = 10  # other runs that have a dot each
 
 
@@ -136,7 +138,12 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         edits=_edits(view),
         redundancy=None if view.redundancy is None else view.redundancy.lines(),
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
-        order=[] if view.redundancy is None else [view.redundancy.concepts[j] for j in view.redundancy.order],
+        order=[] if view.redundancy is None else view.redundancy.ordered_concepts,
+        n_concepts=len(model.concepts_),
+        exact_up_to=EXACT_UP_TO,
+        most_names=MOST_NAMES,
+        most_words=MOST_WORDS,
+        studio=shlex.join(["choqolate", "studio", names[0], "--scores", names[1]]),
         facts=facts(model),
         words=words(model),
         commands=commands(model),
@@ -172,7 +179,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
         sentences += [card["question"] for card in suspects["failing"]["cards"][:1]]
     half = [_needed(values) for values in np.abs(model.concept_attributions_)]
     low, high = min(half), max(half)
-    number = f"{low}" if low == high else f"{low} to {high}"
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     what = "class" if model.one_layer_ else "node"
     sentences.append(f"Half of what a {what} reads comes from {number} concept{'s' if high > 1 else ''}.")
     return sentences
@@ -237,10 +244,7 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
 def _nodes(view: View) -> list[dict[str, Any]]:
     """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
     explanation, (concepts, _) = view.explanation, view.marked
-    coherence = [math.nan] * len(explanation.nodes)
-    if view.redundancy is not None:
-        coherence = metrics.node_coherence(explanation.node_attributions, view.redundancy.correlation).tolist()
-    cards, gini = [], explanation.gini
+    cards, gini, coherence = [], explanation.gini, view.coherence
     marked = np.isin(explanation.concepts, list(concepts))
     formulas = view.model.formulas(LEADING)
     for node, name in enumerate(explanation.nodes[:MOST_NODES]):
@@ -255,7 +259,7 @@ def _nodes(view: View) -> list[dict[str, Any]]:
                 "classes": leading(explanation.classes, explanation.class_attributions[:, node], PAIRS),
                 "n_classes": len(explanation.classes),
                 "gini": float(gini[node]),
-                "coherence": coherence[node],
+                "coherence": float(coherence[node]),
                 "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
                 "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
                 "formula": formulas[node].parts(),

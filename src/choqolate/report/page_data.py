@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from choqolate import metrics
 from choqolate._util.progress import item_bar
 from choqolate.analysis.comparison import PairedComparison, compare_evaluations, gap_note
 from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, spurious_concepts
-from choqolate.analysis.suspects import MOST_CORRELATED, Suspects, find_suspects
+from choqolate.analysis.suspects import Suspects, find_suspects, leading_concepts
 from choqolate.concepts.new_images import find_images
 from choqolate.data.rows import class_index, class_places
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.predictions import doubt
-from choqolate.estimators.table_inputs import inputs
+from choqolate.estimators.table_inputs import inputs, select_inputs
 from choqolate.estimators.table_training import training_rows
 from choqolate.explain import ModelExplanation, explain_image, explain_model
 from choqolate.explain.change import count_transitions
@@ -124,10 +125,22 @@ class View:
 
     @cached_property
     def redundancy(self) -> Redundancy | None:
-        if self.table is None or len(self.model.concepts_) > MOST_CORRELATED:
+        rows = self._training_rows
+        return None if rows is None else check_redundancy(rows, leading=leading_concepts(self.model))
+
+    @cached_property
+    def coherence(self) -> np.ndarray:
+        """Node Coherence of every node ``(N,)`` on the training rows; NaN without them."""
+        rows, W = self._training_rows, self.explanation.node_attributions
+        return np.full(len(W), np.nan) if rows is None else metrics.node_coherence_on(W, rows.scores)
+
+    @cached_property
+    def _training_rows(self) -> ConceptScores | None:
+        """The training rows of the table with the concepts of the model, if there are two at least."""
+        if self.table is None:
             return None
         rows = training_rows(self.model, self.table)
-        return check_redundancy(rows.select(self.model.concepts_)) if len(rows) > 1 else None
+        return select_inputs(self.model, rows) if len(rows) > 1 else None
 
     @cached_property
     def marked(self) -> tuple[set[str], str]:
@@ -140,7 +153,9 @@ class View:
     def suspects(self) -> Suspects | None:
         if self.measured is None or self.table is None:
             return None
-        return find_suspects(self.model, self.table) if self.known_suspects is None else self.known_suspects
+        if self.known_suspects is not None:
+            return self.known_suspects
+        return find_suspects(self.model, self.table, verbose=self.verbose)
 
     def examples(self) -> dict[str, list[dict[str, Any]]]:
         """The best and the worst classified images, and of an edited model those that changed sides."""

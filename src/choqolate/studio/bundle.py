@@ -14,7 +14,6 @@ import numpy as np
 
 from choqolate import __version__
 from choqolate._util.checks import check_number
-from choqolate._util.progress import item_bar
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import spurious_concepts
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
@@ -169,7 +168,7 @@ def build_bundle(
         names: of the model and of the scores, in the commands that the page proposes.
         title: name of the model; by default, as in ``names``.
         server: what a server can do for the page; ``None`` without one.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress bars (on a terminal).
 
     Raises:
         ChoqolateError: if the table lacks concepts of the model or has no rows, or no image is in the folder.
@@ -189,9 +188,7 @@ def build_bundle(
         find_images(table.take(everything.order[: everything.loaded]), images)
         table = replace(table, provenance=replace(table.provenance, root=str(Path(images).absolute())))
     _warn_of_doubtful_rows(model, table, everything)
-    with item_bar(1, "looking for suspects", enabled=verbose) as advance:
-        suspects = find_uncovered_suspects(model, table, everything)
-        advance(1)
+    suspects = find_uncovered_suspects(model, table, everything, verbose=verbose)
     called = (shown_path(str(names[0])), shown_path(str(names[1])))
     title = Path(called[0]).name if title is None else title
     parts = _Parts(model, table, describe_network(model), suspects, called, title, server)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from choqolate.estimators.classifier import ChoqolateClassifier
 
 MOST_BYTES = 15_000_000  # of a file
+ROOM_FOR_ROWS = 6_000_000  # bytes, beside a model that takes most of this
 FEWEST_ROWS = 20  # below which a file is no use
 _ENCODED = 4 / 3  # bytes of base64 for each byte
 
@@ -69,21 +70,22 @@ def export_studio(
     images: str | os.PathLike[str] | None = None,
     names: tuple[str, str] = NAMES,
     title: str | None = None,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int | None = None,
     page: Path = PAGE,
     verbose: bool = False,
 ) -> StudioFile:
     """Write the studio of a model as one HTML file that needs nothing but itself.
 
     If the file would be larger than ``most_bytes``, thumbnails become smaller, then there are fewer rows; the file says
-    so.
+    so. The weights of a large vocabulary may take more than that alone: without a limit of yours, the file is then as
+    large as they are and has room for a few rows.
 
     Args:
         model: a fitted classifier.
         table: scores of the model's concepts; labels, split, groups and paths are optional.
         path: of the file, which ends in ``.html``.
         rows, images, names, title: see :func:`~choqolate.studio.bundle.build_bundle`.
-        most_bytes: the largest size.
+        most_bytes: the largest size; by default 15 MB, or more if the model alone takes more than 9 MB.
         page: the folder of the page.
         verbose: show progress bars (on a terminal).
 
@@ -103,7 +105,7 @@ def export_studio(
     target = Path(path)
     check_page(target)
     bundle = build_bundle(model, table, rows=rows, images=images, names=names, title=title, verbose=verbose)
-    bundle, thumbnails, side, content = _fitting(bundle, page, most_bytes, verbose)
+    bundle, thumbnails, side, content = _fitting(bundle, page, most_bytes or _room(bundle, page), verbose)
     write_bytes(target, content)
     made = sum(one is not None for one in thumbnails)
     told = bundle.document["rows"]
@@ -144,9 +146,19 @@ def _fitting(
         bundle = bundle.shrunk(_fewer_rows(bundle, len(content), most_bytes, page), why)
 
 
+def _room(bundle: Bundle, page: Path) -> int:
+    """How large a file may be: 15 MB, or the model and some room for rows."""
+    return max(MOST_BYTES, _least_size(bundle, page) + ROOM_FOR_ROWS)
+
+
+def _least_size(bundle: Bundle, page: Path) -> int:
+    """Bytes of a file with one row and no image."""
+    return len(inline_page(bundle.shrunk(1, ""), [None], page).encode())
+
+
 def _fewer_rows(bundle: Bundle, size: int, most_bytes: int, page: Path) -> int:
     """How many rows fit, if each takes as much as now."""
-    fixed = len(inline_page(bundle.shrunk(1, ""), [None], page).encode())
+    fixed = _least_size(bundle, page)
     fewer = int(0.97 * bundle.loaded * (most_bytes - fixed) / (size - fixed))
     if fewer < min(FEWEST_ROWS, len(bundle.rows)):
         raise ChoqolateError(

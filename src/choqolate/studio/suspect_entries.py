@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.classifier import ChoqolateClassifier
 
+MOST_LISTED = 200  # suspects of a kind, the first ones
 
-def find_uncovered_suspects(model: ChoqolateClassifier, table: ConceptScores, choice: RowChoice) -> Suspects | None:
+
+def find_uncovered_suspects(
+    model: ChoqolateClassifier, table: ConceptScores, choice: RowChoice, *, verbose: bool = False
+) -> Suspects | None:
     """Look for suspects on the audit rows; covered rows are not looked at. ``None`` if no audit row has a label."""
     if not len(_audited(choice)):
         return None
@@ -32,7 +36,8 @@ def find_uncovered_suspects(model: ChoqolateClassifier, table: ConceptScores, ch
     split[choice.role == AUDIT] = "val"
     labels = [None if place < 0 else names[place] for place in choice.label]
     uncovered = np.flatnonzero(choice.role != COVERED)
-    return find_suspects(model, table.with_columns(split=split, labels=labels, classes=()).take(uncovered))
+    rows = table.with_columns(split=split, labels=labels, classes=()).take(uncovered)
+    return find_suspects(model, rows, verbose=verbose)
 
 
 def suspect_entries(found: Suspects, choice: RowChoice) -> dict[str, Any]:
@@ -53,8 +58,10 @@ def suspect_entries(found: Suspects, choice: RowChoice) -> dict[str, Any]:
         "needed": found.needed,
         "tried": found.tried,
         "mode": found.mode,
-        "helpful": [_entry(one, found.rows) for one in found.helpful],
-        "idle": [_entry(one, found.rows) for one in found.idle],
+        "helpful": [_entry(one, found.rows) for one in found.helpful[:MOST_LISTED]],
+        "idle": [_entry(one, found.rows) for one in found.idle[:MOST_LISTED]],
+        "n_helpful": len(found.helpful),
+        "n_idle": len(found.idle),
         "to_remove": list(found.to_remove),
         "verdict": "" if found.failing is None else found.failing.verdict(),
         "failing": [_failing_entry(one, place[_audited(choice)]) for one in failing],

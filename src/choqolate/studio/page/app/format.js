@@ -5,6 +5,12 @@ export function percent(value, digits = 1) {
   return Number.isFinite(value) ? `${(100 * value).toFixed(digits)}%` : NOTHING;
 }
 
+/** A share in percent: "4.2%"; of a small one the first two digits, "0.0021%", down to "<0.0001%". */
+export function share(value) {
+  if (!(value > 0 && value < 0.0005)) return percent(value);
+  return value < 1e-6 ? "<0.0001%" : percent(value, Math.min(4, 1 - Math.floor(Math.log10(100 * value))));
+}
+
 /** "+2.1" points, with a real minus sign; "0.0" without one. */
 export function points(value, digits = 1) {
   if (!Number.isFinite(value)) return NOTHING;
@@ -21,7 +27,7 @@ export function interval(low, high, digits = 1) {
 
 /** "6,000" */
 export function count(value) {
-  return value.toLocaleString("en-US");
+  return Number.isFinite(value) ? value.toLocaleString("en-US") : NOTHING;
 }
 
 /** "1 image", "2 images" */

@@ -4,10 +4,21 @@ import { EditError } from "./edit_error.js";
 import { measure } from "./metrics.js";
 import { argmax } from "./network.js";
 
+const MOST_STEPS = 2e7; // concepts removed, times concepts: the time that a removal takes grows with their number
+const FEWEST = 200;
+
+/** The concepts that are removed alone: all, or of many those with the largest share, so many that it ends in time. */
+export function triedConcepts({ conceptShares }) {
+  const M = conceptShares.length;
+  const all = Array.from(conceptShares, (_, concept) => concept);
+  const most = Math.max(FEWEST, Math.floor(MOST_STEPS / M));
+  return most >= M ? all : all.sort((a, b) => conceptShares[b] - conceptShares[a]).slice(0, most);
+}
+
 /**
  * Remove each concept alone from all nodes and measure on some rows. Yields the share that is done; returns accuracies,
  * those of the worst group (null without groups) and the number of predictions that change. NaN where the removal would
- * leave a node with nothing.
+ * leave a node with nothing, and for concepts that are not tried, see triedConcepts.
  */
 export function* impactOfEach(network, state, rowIndexes, { mode = "rescale" } = {}) {
   const { M, rows } = network;
@@ -17,17 +28,19 @@ export function* impactOfEach(network, state, rowIndexes, { mode = "rescale" } =
   const table = taken(rows, rowIndexes);
   const now = accuracies(table, predictedNow, members);
   const [accuracy, worstGroup] = [new Float64Array(M).fill(NaN), new Float64Array(M).fill(NaN)];
-  const flips = new Int32Array(M);
-  for (let j = 0; j < M; j++) {
+  const flips = new Float64Array(M).fill(NaN);
+  const tried = triedConcepts(state);
+  for (const [place, j] of tried.entries()) {
     const predicted = predictedWithout(network, state, numerators, j, mode);
     if (predicted) {
       [accuracy[j], worstGroup[j]] = accuracies(table, predicted, members);
       flips[j] = predicted.reduce((count, r, i) => count + (r !== predictedNow[i]), 0);
     }
-    yield (j + 1) / M;
+    yield (place + 1) / tried.length;
   }
   const grouped = members.length > 0;
-  return { accuracy, worstGroup: grouped ? worstGroup : null, flips, accuracyNow: now[0], worstGroupNow: now[1] };
+  return { tried: new Set(tried), accuracy, worstGroup: grouped ? worstGroup : null, flips, accuracyNow: now[0],
+    worstGroupNow: now[1] };
 }
 
 /** Predicted classes without a concept; null if a node would be left with nothing. */

@@ -6,6 +6,7 @@ const RIDGE = 1e-3; // penalty, relative to the number of training rows times th
 /** Moments of the scaled scores of the concepts on some rows. */
 export class Moments {
   #grams = null;
+  #kernel = null;
 
   constructor(network, rows, rowIndexes) {
     this.concepts = network.concepts;
@@ -57,11 +58,15 @@ export class Moments {
 
   /** The same in small steps, so that the page can go on in between; yields the share that is done. */
   *residualSteps(targets, used) {
-    const inputs = used.filter((j) => !targets.includes(j) && !this.#isConstant(j));
+    const left = new Set(targets);
+    const inputs = used.filter((j) => !left.has(j) && !this.#isConstant(j));
     const errors = new Float64Array(targets.length);
-    if (!this.#grams) yield* this.#gramSteps();
+    const manyInputs = this.M > this.n;
+    if (manyInputs) yield* this.#kernelSteps();
+    else if (!this.#grams) yield* this.#gramSteps();
+    const products = manyInputs && inputs.length ? yield* this.#productSteps(inputs) : null;
     for (let fold = 0; fold < FOLDS && inputs.length; fold++) {
-      const fit = yield* this.#fitSteps(fold, inputs);
+      const fit = yield* manyInputs ? this.#rowFitSteps(fold, products, inputs.length) : this.#fitSteps(fold, inputs);
       for (let k = 0; k < targets.length; k++) {
         errors[k] += fit(targets[k]);
         yield (fold + 1) / FOLDS;
@@ -96,6 +101,68 @@ export class Moments {
       const slopes = solve(matrix, U, Float64Array.from(inputs, (j) => about(j, target)));
       return squaredError(held, [target, ...inputs], [1, ...slopes.map((slope) => -slope)], mean);
     };
+  }
+
+  /**
+   * What #fitSteps gives, from the products of rows (n*n) instead of those of concepts: with K these products about the
+   * training means, a ridge regression predicts k (K + penalty)^-1 y.
+   */
+  *#rowFitSteps(fold, products, nInputs) {
+    const { n, M, centered } = this;
+    const train = Array.from({ length: n }, (_, i) => i).filter((i) => i % FOLDS !== fold);
+    const held = Array.from({ length: n }, (_, i) => i).filter((i) => i % FOLDS === fold);
+    const size = train.length;
+    const means = Float64Array.from({ length: n }, (_, i) => train.reduce((sum, m) => sum + products[i * n + m], 0) / size);
+    const mean = train.reduce((sum, i) => sum + means[i], 0) / size;
+    const about = (i, m) => products[i * n + m] - means[i] - means[m] + mean;
+    const matrix = new Float64Array(size * size);
+    for (let k = 0; k < size; k++) {
+      for (let m = 0; m <= k; m++) matrix[k * size + m] = about(train[k], train[m]);
+      yield fold / FOLDS;
+    }
+    const penalty = RIDGE * train.reduce((sum, _, k) => sum + matrix[k * size + k], 0) / nInputs;
+    for (let k = 0; k < size; k++) matrix[k * size + k] += penalty;
+    for (const _ of factorSteps(matrix, size)) yield fold / FOLDS;
+    return (target) => {
+      const value = (i) => centered[i * M + target];
+      const average = train.reduce((sum, i) => sum + value(i), 0) / size;
+      const weights = solve(matrix, size, Float64Array.from(train, (i) => value(i) - average));
+      return held.reduce((error, i) => {
+        const predicted = train.reduce((sum, m, k) => sum + weights[k] * about(i, m), 0);
+        return error + (value(i) - average - predicted) ** 2;
+      }, 0);
+    };
+  }
+
+  /** Products of all rows over some concepts (n*n): those over all concepts, less the others. */
+  *#productSteps(inputs) {
+    const { n, M, centered } = this;
+    const products = this.#kernel.slice();
+    const kept = new Set(inputs);
+    for (let j = 0; j < M; j++) {
+      if (kept.has(j)) continue;
+      for (let i = 0; i < n; i++) {
+        for (let m = 0; m < n; m++) products[i * n + m] -= centered[i * M + j] * centered[m * M + j];
+      }
+      yield 0;
+    }
+    return products;
+  }
+
+  /** Compute the products of all rows over all concepts. */
+  *#kernelSteps() {
+    if (this.#kernel) return;
+    const { n, M, centered } = this;
+    const kernel = new Float64Array(n * n);
+    for (let i = 0; i < n; i++) {
+      for (let m = 0; m <= i; m++) {
+        let sum = 0;
+        for (let j = 0, at = i * M, other = m * M; j < M; j++, at++, other++) sum += centered[at] * centered[other];
+        kernel[i * n + m] = kernel[m * n + i] = sum;
+      }
+      yield 0;
+    }
+    this.#kernel = kernel;
   }
 
   /** Compute sums and products of the centered scores over the rows of each fold and, after these, over all rows. */

@@ -1,5 +1,5 @@
 import { h, replace } from "../app/dom.js";
-import { counted, percent } from "../app/format.js";
+import { counted, percent, share } from "../app/format.js";
 import { changeMark } from "./change_mark.js";
 import { conceptEdit } from "./concept_edit.js";
 import { conceptMarks, markBadges } from "./concept_marks.js";
@@ -36,9 +36,9 @@ export function conceptDetail(app, view, ranking) {
     shown = concept;
     title.textContent = app.network.concepts[concept];
     replace(badges, markBadges(marks[concept]));
-    replace(shares, h("strong", {}, percent(now.conceptShares[concept])), " of the model",
+    replace(shares, h("strong", {}, share(now.conceptShares[concept])), " of the model",
       Math.abs(now.conceptShares[concept] - original.conceptShares[concept]) >= 5e-5
-        && h("span", { class: "note" }, `, originally ${percent(original.conceptShares[concept])}`));
+        && h("span", { class: "note" }, `, originally ${share(original.conceptShares[concept])}`));
     edit.update(marks[concept]);
     replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking));
     places.update(concept);

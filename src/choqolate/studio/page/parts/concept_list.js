@@ -31,7 +31,7 @@ export function conceptList(app, view, ranking) {
     const reorder = (key) => app.go({ order: key === "share" ? null : key }, { step: false });
     replace(order, field("Order", select(orders(app), sort, reorder, { id: "concept-order" })));
     told.hidden = !needsImpact(sort) && found.length > 0 && found.length === shown.length;
-    say(status, listText(found.length, shown.length, sort, progress));
+    say(status, listText(found.length, shown.length, sort, progress, triedText(app, impact)));
     done.textContent = progress < 1 ? percent(progress, 0) : "";
     place(list, shown.map((concept) => {
       if (!rows.has(concept)) rows.set(concept, newRow(app, concept, open, (on) => choose(concept, on)));
@@ -97,16 +97,22 @@ function matching(app, text, places) {
   return places.filter((concept) => words.every((word) => app.network.concepts[concept].toLowerCase().includes(word)));
 }
 
-function listText(found, shown, sort, progress) {
+function listText(found, shown, sort, progress, tried) {
   if (!found) return "No matching concepts.";
   const parts = [];
   if (found > shown) parts.push(`Showing ${count(shown)} of ${count(found)}. Search to find others.`);
   if (progress < 1) parts.push(`Removing each concept alone…`);
   else if (needsImpact(sort)) {
     const what = sort === "flips" ? "Images flipped" : "Points gained";
-    parts.push(`${what} by removing only this concept from the current model.`);
+    parts.push(`${what} by removing only this concept from the current model${tried}.`);
   }
   return parts.join(" ");
+}
+
+/** Which concepts were tried, if not all. */
+function triedText(app, impact) {
+  if (!impact || impact.tried.size === app.network.M) return "";
+  return `, tried for the ${count(impact.tried.size)} concepts with the largest share`;
 }
 
 function newRow(app, concept, open, choose) {

@@ -1,4 +1,4 @@
-import { count, percent, points } from "../app/format.js";
+import { count, points, share } from "../app/format.js";
 
 /** The ways to order the list of concepts, as far as labels and groups allow: [[key, text], ...]. */
 export function orders(app) {
@@ -25,7 +25,7 @@ export function needsImpact(order) {
  */
 export function conceptValues(app, order, impact) {
   const { conceptShares } = app.states.now;
-  if (!needsImpact(order)) return bars(conceptShares, (value) => percent(value));
+  if (!needsImpact(order)) return bars(conceptShares, share);
   if (!impact) return bars(conceptShares.map(() => Number.NaN), () => "…");
   if (order === "flips") return bars(impact.flips, count);
   return bars(order === "worst" ? impact.worstGroupChange : impact.accuracyChange, (value) => points(value));

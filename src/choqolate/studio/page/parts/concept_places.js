@@ -1,5 +1,5 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, percent } from "../app/format.js";
+import { count, percent, share } from "../app/format.js";
 import { isGone } from "./concept_marks.js";
 import { range } from "./index_range.js";
 
@@ -65,7 +65,7 @@ function shareTable(title, found, { key, open, toggle, name, choice, gone }) {
     h("tbody", {}, shown.map(({ place, now, before }) => h("tr", { class: gone?.(place) ? "gone" : null },
       h("th", { scope: "row" }, h("label", {}, choice?.(place), " ", name(place))),
       h("td", { class: "bar-cell", "aria-hidden": "true" }, shareBar(now, before, most)),
-      h("td", {}, percent(before)), h("td", { class: "now" }, gone?.(place) ? "removed" : percent(now)))))),
+      h("td", {}, share(before)), h("td", { class: "now" }, gone?.(place) ? "removed" : share(now)))))),
   found.length > leading.length && button(open ? "Show fewer" : `Show all ${count(found.length)}`,
     () => toggle(key), { class: "button small", "data-key": `more-${key}`, "aria-expanded": open }));
 }

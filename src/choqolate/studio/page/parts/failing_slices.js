@@ -1,5 +1,5 @@
 import { button, h } from "../app/dom.js";
-import { counted, percent } from "../app/format.js";
+import { counted, share } from "../app/format.js";
 import { openImage, showOnly } from "./image_picks.js";
 import { thumbnail } from "./image_tile.js";
 import { conceptChips } from "./suspect_list.js";
@@ -18,7 +18,7 @@ export function failingSlice(app, entry, { mode, key }) {
     h("p", {}, entry.text),
     h("p", { class: "note" }, entry.concepts.length > 1 ? "Correlated concepts: " : "Concept: ",
       conceptChips(app, entry.concepts),
-      Number.isFinite(entry.share) ? `. Share in the model: ${percent(entry.share)}.` : "."),
+      Number.isFinite(entry.share) ? `. Share in the model: ${share(entry.share)}.` : "."),
     h("div", { class: "row" }, tryButton(app, entry.concepts, { mode, label: "Try removing", key }),
       rows.length > 0 && button(`See ${rows.length === 1 ? "the image" : `all ${counted(rows.length, "image")}`}`,
         () => showOnly(app, rows), { "data-key": `${key}-all` })));

@@ -56,7 +56,7 @@ export function impactRanking(app, onKnown) {
   });
   const one = (concept, mode) => {
     const key = rankingKey(app, mode);
-    if (all.has(key)) return ofConcept(all.get(key), concept);
+    if (all.get(key)?.tried.has(concept)) return ofConcept(all.get(key), concept);
     const place = `${concept}/${key}`;
     if (single.has(place)) return single.get(place);
     clearTimeout(timers.one);

@@ -1,6 +1,8 @@
 import { Moments } from "../engine/moments.js";
 import { removedConcepts } from "./concept_marks.js";
 
+const MOST_SIBLINGS = 1000; // that are kept of a concept
+
 let kept = { rows: null, moments: null, siblings: new Map() };
 
 /** Means and correlations of the concepts on training and audit rows; computed once for the rows that are loaded. */
@@ -16,7 +18,7 @@ export function scoreMoments(app) {
 /** Concepts that rise and fall with a concept, the closest first. */
 export function siblingsOf(app, concept, most) {
   const moments = scoreMoments(app);
-  if (!kept.siblings.has(concept)) kept.siblings.set(concept, moments.siblings(concept, app.network.M));
+  if (!kept.siblings.has(concept)) kept.siblings.set(concept, moments.siblings(concept, MOST_SIBLINGS));
   return kept.siblings.get(concept).slice(0, most);
 }
 
@@ -30,5 +32,5 @@ export function usedConcepts(app) {
 export function siblingsInUse(app, concept, most, least) {
   const used = new Set(usedConcepts(app));
   const close = (one) => used.has(one.index) && Math.abs(one.correlation) >= least;
-  return siblingsOf(app, concept, app.network.M).filter(close).slice(0, most);
+  return siblingsOf(app, concept, MOST_SIBLINGS).filter(close).slice(0, most);
 }

@@ -1,5 +1,5 @@
 import { h } from "../app/dom.js";
-import { percent } from "../app/format.js";
+import { share } from "../app/format.js";
 import { changeMark } from "./change_mark.js";
 import { conceptLinks } from "./concept_link.js";
 import { tryButton } from "./try_button.js";
@@ -10,7 +10,7 @@ export function suspectList(app, entries, { label, grouped, judged, mode, key })
     h("div", { class: "suspect-name" }, conceptChips(app, entry.concepts),
       entry.spurious && h("span", { class: "badge warn" }, "spurious")),
     h("dl", { class: "suspect-figures" },
-      figure("share", percent(entry.share)),
+      figure("share", share(entry.share)),
       changeFigure("accuracy, points", entry.accuracy_change),
       grouped && changeFigure("worst group, points", entry.worst_group_change)),
     tryButton(app, entry.concepts, { mode, key: `${key}-${place}` }),

@@ -1,5 +1,5 @@
 import { h } from "../app/dom.js";
-import { percent } from "../app/format.js";
+import { percent, share } from "../app/format.js";
 import { cloudWords, conceptOf, wordSize } from "./cloud_words.js";
 import { place } from "./in_place.js";
 
@@ -41,7 +41,7 @@ function showWord(element, word, where) {
 }
 
 function wordText(word, gone, where) {
-  if (gone) return `${word.name}: removed, was ${percent(word.before)} of ${where}`;
-  const was = Math.abs(word.share - word.before) >= 5e-4 ? `, was ${percent(word.before)}` : "";
-  return `${word.name}: ${percent(word.share)} of ${where}${was}`;
+  if (gone) return `${word.name}: removed, was ${share(word.before)} of ${where}`;
+  const was = Math.abs(word.share - word.before) >= 5e-4 ? `, was ${share(word.before)}` : "";
+  return `${word.name}: ${share(word.share)} of ${where}${was}`;
 }

@@ -27,7 +27,7 @@ export function createSuspectsView(app) {
     }
     replace(helpful, helpfulContent(app, suspects));
     failing.update();
-    replace(idle.firstChild, h("h2", {}, `Used but hardly needed: ${counted(suspects.idle.length, "concept")}`));
+    replace(idle.firstChild, h("h2", {}, `Used but hardly needed: ${counted(suspects.n_idle, "concept")}`));
     replace(idle.lastChild, idleContent(app, suspects));
   };
   return { element, update };
@@ -44,6 +44,7 @@ function helpfulContent(app, suspects) {
     h("p", { class: "lead-text" }, verdict(suspects)),
     helpful.length > 0
       && suspectList(app, helpful, { label: title, grouped: true, judged: true, mode, key: "helpful" }),
+    first(helpful, suspects.n_helpful),
     (suspects.needed || suspects.unclear) && h("p", { class: "note" }, measured(suspects)),
   ];
 }
@@ -102,11 +103,17 @@ function failingContent(app, suspects, most, showAll) {
   ];
 }
 
+/** A note that a list shows only the first of many, if so. */
+function first(shown, total) {
+  return shown.length < total && h("p", { class: "note" }, `The first ${count(shown.length)} of ${count(total)}.`);
+}
+
 function idleContent(app, suspects) {
   const { idle, needed, mode } = suspects;
   return [
     h("p", { class: "lead-text" }, ABOUT_IDLE),
     suspectList(app, idle, { label: "Used but hardly needed", grouped: Boolean(needed), mode, key: "idle" }),
+    first(idle, suspects.n_idle),
     h("p", { class: "note" }, measuredOn(suspects)),
   ];
 }
