@@ -80,7 +80,8 @@ class ConceptEstimator:
 
     def scale(self, X: Any) -> np.ndarray:
         """Scale raw scores of the fitted concepts to [0, 1], ``(n, M)`` in float64; they are checked first."""
-        scaled: np.ndarray = self.scaling_(self.checked_scores(X))
+        raw = self.checked_scores(X)
+        scaled: np.ndarray = self.scaling_(raw)
         return scaled
 
     def raw_scores(self, X: Any) -> np.ndarray:

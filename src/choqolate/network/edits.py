@@ -113,7 +113,8 @@ class Remove(Edit):
             raise ChoqolateError(f"Expected a mode of removal among {', '.join(MODES)}, got {self.mode!r}.")
 
     def without(self, concepts: Iterable[str] | None) -> Self | None:
-        left = () if concepts is None else tuple(name for name in self.concepts if name not in set(concepts))
+        back = set(self.concepts if concepts is None else concepts)
+        left = tuple(name for name in self.concepts if name not in back)
         return replace(self, concepts=left) if left else None
 
     def __str__(self) -> str:

@@ -126,35 +126,38 @@ class FittedNetwork:
     @cached_property
     def _state(self) -> _State:
         nodes = self.trained_nodes()
-        kept = retained = moving = held = torch.ones(self.n_nodes, dtype=torch.float64)
-        gone = torch.zeros_like(nodes.frozen)
+        ones = torch.ones(self.n_nodes, dtype=torch.float64)
+        state = _State(nodes, torch.zeros_like(nodes.frozen), retained=ones, moving=ones, latest=ones, held=ones)
         for edit in self.edits_in_force:
-            before = nodes
-            if isinstance(edit, Remove):
-                removed = self._factors(dict.fromkeys(edit.concepts, 0.0), edit.nodes) == 0
-                nodes, kept = nodes.remove(removed, edit.mode)
-            elif isinstance(edit, Reweight):
-                factors = self._factors(edit.factors, edit.nodes)
-                removed = factors == 0
-                nodes, kept = nodes.reweight(factors)
-            else:
-                kept = torch.ones_like(kept)
-                if isinstance(edit, Simplify):
-                    capacity, left = simplify(nodes.capacity, edit)
-                    nodes, held = replace(nodes, capacity=capacity), held * left
-                continue
-            gone, retained, held = gone | removed, retained * kept, torch.ones_like(held)
-            _check_left(edit, gone, retained)
-            still = before.moving_mass()
-            moving = moving * torch.where(still > 0, kept * nodes.moving_mass() / still, 1.0)
-        return _State(nodes, gone, retained, moving, kept, held)
+            state = self._after(state, edit)
+        return state
+
+    def _after(self, state: _State, edit: Edit) -> _State:
+        """What follows from a state and one more edit in force."""
+        ones = torch.ones_like(state.held)
+        if isinstance(edit, Simplify):
+            capacity, left = simplify(state.nodes.capacity, edit)
+            return state._replace(nodes=replace(state.nodes, capacity=capacity), latest=ones, held=state.held * left)
+        if not isinstance(edit, Remove | Reweight):
+            return state._replace(latest=ones)
+        factors = self._factors(_changed(edit), edit.nodes)
+        removed = factors == 0
+        if isinstance(edit, Remove):
+            nodes, kept = state.nodes.remove(removed, edit.mode)
+        else:
+            nodes, kept = state.nodes.reweight(factors)
+        gone, retained = state.gone | removed, state.retained * kept
+        _check_left(edit, gone, retained)
+        still = state.nodes.moving_mass()
+        moving = state.moving * torch.where(still > 0, kept * nodes.moving_mass() / still, 1.0)
+        return _State(nodes, gone, retained, moving, latest=kept, held=ones)
 
     def _factors(self, factors: Mapping[str, float], nodes: tuple[int, ...] | None) -> Tensor:
         """Factors of the inputs ``(N, M)``: one where an edit does not reach."""
+        of_concepts = torch.ones(len(self.concepts), dtype=torch.float64)
+        of_concepts[find_concepts(factors, self.concepts)] = torch.tensor([*factors.values()], dtype=torch.float64)
         table = torch.ones(self.n_nodes, len(self.input_names), dtype=torch.float64)
-        rows = torch.arange(self.n_nodes) if nodes is None else torch.tensor(nodes)
-        for index, factor in zip(find_concepts(factors, self.concepts), factors.values(), strict=True):
-            table[rows[:, None], torch.tensor(self.inputs_of([index]))] = factor
+        table[slice(None) if nodes is None else list(nodes)] = of_concepts.repeat(1 + self.architecture.bipolar)
         return table
 
     def _all_factors(self) -> dict[str, Tensor]:
@@ -162,10 +165,10 @@ class FittedNetwork:
         factors: dict[str, Tensor] = {}
         for edit in self.edits_in_force:
             if isinstance(edit, Remove | Reweight):
-                changed = dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else edit.factors
-                table = self._factors(changed, edit.nodes)
-                for index, name in zip(find_concepts(changed, self.concepts), changed, strict=True):
-                    factors[name] = factors.get(name, torch.ones_like(table[:, 0])) * table[:, index]
+                for name, factor in _changed(edit).items():
+                    own = torch.ones(self.n_nodes, dtype=torch.float64)
+                    own[slice(None) if edit.nodes is None else list(edit.nodes)] = factor
+                    factors[name] = factors[name] * own if name in factors else own
         return factors
 
     def trained_nodes(self) -> Nodes:
@@ -236,13 +239,14 @@ class FittedNetwork:
             return None
         factors = self._all_factors()
         removed = [name for name, of_nodes in factors.items() if (of_nodes == 0).any()]
+        where = find_concepts(removed, self.concepts) if removed else []
         scaled = {name: of_nodes[(of_nodes != 0) & (of_nodes != 1)] for name, of_nodes in factors.items()}
         return report_removal(
             self._nodes_before_removal(),
             self.gone,
             self._state.moving,
             edits=edits,
-            inputs_of={name: self.inputs_of(find_concepts(name, self.concepts)) for name in removed},
+            inputs_of={name: self.inputs_of([index]) for name, index in zip(removed, where, strict=True)},
             reweighted={name: (float(some.min()), float(some.max())) for name, some in scaled.items() if some.numel()},
             class_shift=self.class_shift,
         )
@@ -310,9 +314,16 @@ class FittedNetwork:
         """
         other = self
         for edit in edits:
-            other._check(edit)
-            other = replace(other, edits=(*other.edits, edit))
-            other._state, other._classes  # noqa: B018  # an impossible edit is an error now, not in a prediction
+            other = other._edited(edit)
+        return other
+
+    def _edited(self, edit: Edit) -> FittedNetwork:
+        self._check(edit)
+        other = replace(self, edits=(*self.edits, edit))
+        if not isinstance(edit, Restore):  # all edits before it stay in force, so its state follows from theirs
+            other.__dict__["edits_in_force"] = (*self.edits_in_force, edit)
+            other.__dict__["_state"] = self._after(self._state, edit)
+        other._state, other._classes  # noqa: B018  # an impossible edit is an error now, not in a prediction
         return other
 
     def _check(self, edit: Edit) -> None:
@@ -370,6 +381,11 @@ def check_nodes(nodes: Iterable[object] | None, n_nodes: int) -> tuple[int, ...]
     if not chosen or len(numbers) < len(chosen) or not all(0 <= n < n_nodes for n in numbers):
         raise ChoqolateError(f"Expected indices of nodes from 0 to {n_nodes - 1}, got {list(chosen)}.")
     return tuple(sorted(set(numbers)))
+
+
+def _changed(edit: Remove | Reweight) -> Mapping[str, float]:
+    """The factor of each concept that an edit names."""
+    return dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else edit.factors
 
 
 def _check_left(edit: Edit, gone: Tensor, retained: Tensor) -> None:
