@@ -45,8 +45,8 @@ def calibration_gaps(
 ) -> np.ndarray:
     """Sum accuracy minus confidence over the rows of each bin, ``(bins,)``.
 
-    The sums of several blocks of rows add up. The expected calibration error is the sum of their absolute values, divided
-    by the number of rows. Arguments and errors are those of :func:`expected_calibration_error`.
+    The sums of several blocks of rows add up. The expected calibration error is the sum of their absolute values,
+    divided by the number of rows. Arguments and errors are those of :func:`expected_calibration_error`.
 
     >>> calibration_gaps([0, 1], [[0.9, 0.1], [0.6, 0.4]], bins=2)
     array([ 0. , -0.5])
