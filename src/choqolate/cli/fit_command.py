@@ -144,7 +144,9 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    rank: Annotated[int, typer.Option(metavar="N", help="Number of products, for factored interactions.")] = 4,
+    rank: Annotated[
+        str, typer.Option(metavar="N", help="Number of products, for factored interactions, or auto to search it.")
+    ] = "4",
     l1: Annotated[float, typer.Option("--l1", metavar="X", help="Strength of the penalty on interactions.")] = 0.01,
     epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the training rows.")] = 100,
     batch_size: Annotated[int, typer.Option(metavar="N", help="Rows per step.")] = 512,
@@ -215,7 +217,7 @@ def fit(
         init=init.value if init else "random" if paper else None,
         schedule=schedule.value if schedule else "constant" if paper else None,
         sparsity=sparsity,
-        rank=rank,
+        rank=_whole("--rank", rank),
         l1=l1,
         epochs=epochs,
         batch_size=batch_size,
@@ -224,7 +226,7 @@ def fit(
         random_state=seed,
         device=device,
     )
-    check_training(table, leave_out=leave_out or (), **parameters)
+    check_training(table, leave_out=leave_out or (), advice="--interactions factored", **parameters)
     show.show_sample(console, table)
     show.show_plan(console, parameters)
     model = fit_scores(
@@ -255,10 +257,11 @@ def fit(
 
 
 def _settings(paper: bool, **given: Any) -> dict[str, Any]:
-    """What was given; the rest is the paper's, or left to a search. No nodes are called 0."""
-    usual: dict[str, Any] = {"n_nodes": 8, "temperature": 0.005, "interactions": "pairwise"}
-    chosen = {name: (usual[name] if paper else "auto") if value is None else value for name, value in given.items()}
-    return chosen | {"n_nodes": chosen["n_nodes"] or None}
+    """What was given; the rest is the paper's, the default of a training, or left to a search. 0 nodes are none."""
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if not paper:
+        chosen = dict.fromkeys(given, "auto") | chosen
+    return chosen | ({"n_nodes": chosen["n_nodes"] or None} if "n_nodes" in chosen else {})
 
 
 def _whole(option: str, text: str | None) -> int | str | None:

@@ -31,7 +31,7 @@ INTERVAL, TOO_FEW = "95% interval", "too few to tell"
 TOP = 4  # leading concepts of a node
 CLASS_COLUMNS = 3  # up to so many classes get a column of their own
 MOST_ROWS = 20  # of a table with a row for each class or group
-_SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions"}
+_SEARCHED = {"n_nodes": "nodes", "temperature": "temperature", "interactions": "interactions", "rank": "rank"}
 _SMALLEST = 0.0005  # a share that is printed as more than zero
 _GAP = 2  # cells between two columns
 _SHARE = 27  # cells of a share with its interval, and the gaps
@@ -47,7 +47,7 @@ def show_headline(console: Console, source: Path, model: ChoqolateClassifier) ->
 
 def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
     """What is about to be done, before it takes its time."""
-    searched = [words for name, words in _SEARCHED.items() if parameters[name] == "auto"]
+    searched = [words for name, words in _SEARCHED.items() if parameters.get(name) == "auto"]
     if searched:
         text = f"searching on the training rows: {', '.join(searched)}; --paper trains the paper's settings instead"
         console.print(Text(text, style="dim"), soft_wrap=True)

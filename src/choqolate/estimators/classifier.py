@@ -15,7 +15,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import PRECISIONS
 from choqolate.estimators.editable_estimator import EditableEstimator
 from choqolate.estimators.search import search
-from choqolate.estimators.search_record import AUTO, SEARCHED, Search
+from choqolate.estimators.search_record import AUTO, MAY_BE_AUTO, Search
 from choqolate.estimators.side_by_side import (
     DTYPES,
     RunSpec,
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     TrainRuns = Callable[["ChoqolateClassifier", TrainingSet, Sequence[RunSpec]], list[Trained]]
 
 
+USUAL_RANK = 4
+
+
 class ChoqolateClassifier(EditableEstimator):
     r"""Two layers of 2-additive Choquet integrals: concept scores to a few nodes to classes.
 
@@ -55,7 +58,7 @@ class ChoqolateClassifier(EditableEstimator):
             ``"none"`` (weighted means); ``"auto"`` searches.
         class_interactions: of the second layer, ``"pairwise"`` or ``"none"``; by default ``"none"`` if that is what
             ``interactions`` is, else ``"pairwise"``.
-        rank: number of products, for ``"factored"``.
+        rank: number of products, for ``"factored"``; ``"auto"`` searches, where factored interactions are tried.
         bipolar: count the absence of a concept, 1 - z, as an input of its own, named "not <concept>". By default off,
             and part of the search if anything is ``"auto"``.
         init: ``"random"``, or ``"clusters"``: each node starts with 80% of its weight on one cluster of correlated
@@ -130,7 +133,7 @@ class ChoqolateClassifier(EditableEstimator):
         learning_rate: float = 0.1,
         interactions: str = "pairwise",
         class_interactions: str | None = None,
-        rank: int = 4,
+        rank: int | str = USUAL_RANK,
         bipolar: bool | None = None,
         init: str | None = None,
         schedule: str | None = None,
@@ -219,6 +222,8 @@ class ChoqolateClassifier(EditableEstimator):
 
     def with_settings(self, settings: dict[str, Any]) -> ChoqolateClassifier:
         """A copy with other parameters, in which nothing is left to a search; it is not trained again."""
+        if self.rank == AUTO:
+            settings = {"rank": USUAL_RANK, **settings}
         resolved: ChoqolateClassifier = copy.copy(self).set_params(sparsity=None, **settings)
         return resolved
 
@@ -260,7 +265,7 @@ class ChoqolateClassifier(EditableEstimator):
     @property
     def is_searching(self) -> bool:
         """Whether any parameter is left to a search."""
-        return any(isinstance(value, str) and value == AUTO for value in map(self.__dict__.get, SEARCHED))
+        return any(isinstance(value, str) and value == AUTO for value in map(self.__dict__.get, MAY_BE_AUTO))
 
     @property
     def temperature_(self) -> float:
@@ -295,15 +300,19 @@ class ChoqolateClassifier(EditableEstimator):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        for name in SEARCHED:
+        for name in MAY_BE_AUTO:
             if isinstance(getattr(self, name), str) and getattr(self, name) == AUTO:
                 continue
             if name == "interactions":
                 check_choice(name, self.interactions, (*INTERACTIONS, AUTO))
             elif getattr(self, name) is not None or name != "n_nodes":
-                whole = name == "n_nodes"
+                whole = name in ("n_nodes", "rank")
                 check_number(name, getattr(self, name), minimum=int(whole), whole=whole, strict=not whole)
-        check_number("rank", self.rank, minimum=1, whole=True)
+        if self.rank == AUTO and self.interactions not in ("factored", AUTO):
+            raise ChoqolateError(
+                f"rank='auto' needs factored interactions, but interactions is {self.interactions!r}. Set it to "
+                "'factored' or 'auto', or give no rank."
+            )
         check_number("l1", self.l1, minimum=0)
         check_choice("l1_on", self.l1_on, ("first", "all"))
         check_choice("dtype", self.dtype, tuple(DTYPES))

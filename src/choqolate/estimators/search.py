@@ -19,7 +19,7 @@ import torch
 
 from choqolate import metrics
 from choqolate.errors import DoubtfulChoiceWarning
-from choqolate.estimators.search_record import AUTO, PAPER, Search, Trial
+from choqolate.estimators.search_record import AUTO, MAY_BE_AUTO, PAPER, Search, Trial
 from choqolate.estimators.side_by_side import RunSpec, TrainingSet, runs_at_once, train_network
 from choqolate.estimators.validation import N_FOLDS, Validation, hold_out
 from choqolate.integral.layer import training_bytes
@@ -38,6 +38,7 @@ LEAST_TOLERANCE, MOST_TOLERANCE = 0.005, 0.01  # of accuracy
 GINI_MARGIN = 0.02  # below the paper's settings that still counts as about as sparse
 SHORTER, FASTER = 0.4, 2.0  # a trial takes this share of the epochs, at a higher rate: it gets about as sparse
 FEW_CLASSES = 16  # up to so many, pairs of concepts are tried as well
+RANKS = (1, 2, 4, 8)  # that are tried for factored interactions, if that is asked for
 _FEW_ROWS = 30  # of a group, below which its accuracy is mostly chance
 _DOUBTFUL_ERROR = 0.02  # standard error of the accuracy from which the choice is doubtful
 _DEAR = 0.05  # accuracy given up for sparsity from which the choice is doubtful
@@ -96,6 +97,7 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         by_group=validation.groups is not None,
         doubts=tuple(doubts),
         seconds=time.perf_counter() - begun,
+        untried=_untried(classifier, len(data.concepts), len(data.classes)),
     )
 
 
@@ -116,16 +118,18 @@ def _families(
     if n_classes <= FEW_CLASSES:
         pairs = "pairwise" if _fits(Architecture(16), n_concepts, n_classes) else "factored"
         proposed += [(Architecture(n_nodes, pairs), (0.005, 0.02)) for n_nodes in (8, 16)]
-    given = {name: getattr(classifier, name) for name in ("n_nodes", "interactions") if not _is_auto(classifier, name)}
+    layers = [name for name in MAY_BE_AUTO if name != "temperature"]
+    given = {name: getattr(classifier, name) for name in layers if not _is_auto(classifier, name)}
     given |= {
         name: value for name in ("bipolar", "class_interactions") if (value := getattr(classifier, name)) is not None
     }
-    given |= {"rank": classifier.rank}
     families: dict[Architecture, tuple[float, ...]] = {}
     for architecture, temperatures in proposed:
         own = replace(architecture, **given)
         own = own if own.n_nodes is not None else replace(own, class_interactions=None)
-        families[own] = tuple(sorted({*families.get(own, ()), *temperatures}))
+        ranks = RANKS if _is_auto(classifier, "rank") and own.interactions == "factored" else (own.rank,)
+        for one in (replace(own, rank=rank) for rank in ranks):
+            families[one] = tuple(sorted({*families.get(one, ()), *temperatures}))
     if not _is_auto(classifier, "temperature"):
         families = dict.fromkeys(families, (float(classifier.temperature),))
     limit = _MOST_WEIGHTS * _n_weights(Architecture(8), n_concepts, n_classes)
@@ -146,14 +150,32 @@ def _fits(architecture: Architecture, n_concepts: int, n_classes: int) -> bool:
     return training_bytes(_n_weights(architecture, n_concepts, n_classes), torch.float32) <= _PAIRS_BYTES
 
 
+def _untried(classifier: ChoqolateClassifier, n_concepts: int, n_classes: int) -> tuple[str, ...]:
+    """Sentences about what takes too much memory to be tried."""
+    said = []
+    if n_classes <= FEW_CLASSES and _is_auto(classifier, "interactions"):
+        said += _too_large(Architecture(16), n_concepts, n_classes, "so factored interactions were tried instead")
+    return (*said, *_too_large(Architecture(8), n_concepts, n_classes, "so the paper's settings were not measured"))
+
+
+def _too_large(architecture: Architecture, n_concepts: int, n_classes: int, so: str) -> list[str]:
+    if _fits(architecture, n_concepts, n_classes):
+        return []
+    needed = training_bytes(_n_weights(architecture, n_concepts, n_classes), torch.float32)
+    pairs = f"All pairs of {n_concepts:,} concepts in {architecture.n_nodes} nodes"
+    return [f"{pairs} would need {needed / 1e9:,.1f} GB in training, {so}."]
+
+
 def _kind(architecture: Architecture) -> str:
     nodes = "one layer" if architecture.n_nodes is None else f"{architecture.n_nodes} nodes"
-    return f"{nodes}{', bipolar' if architecture.bipolar else ''}"
+    rank = f", rank {architecture.rank}" if architecture.interactions == "factored" else ""
+    return f"{nodes}{rank}{', bipolar' if architecture.bipolar else ''}"
 
 
 def _as_trial(classifier: ChoqolateClassifier, architecture: Architecture) -> ChoqolateClassifier:
     """The classifier of one architecture, with a training that is shorter by as much as it is faster."""
     settings: dict[str, Any] = {name: getattr(architecture, name) for name in PAPER if name != "temperature"}
+    settings["rank"] = architecture.rank
     settings |= {"init": classifier.start, "schedule": classifier.rate_schedule, "temperature": 1.0, "track": False}
     if classifier.rate_schedule == "cosine":  # a constant rate cannot be raised without harm
         settings["epochs"] = math.ceil(SHORTER * classifier.epochs)
@@ -196,6 +218,7 @@ def _try(
             coherence=None if math.isnan(coherence) else coherence,
             concepts_per_class=concepts,
             n_parameters=_n_weights(trial.architecture, len(data.concepts), len(data.classes)),
+            rank=trial.rank if trial.interactions == "factored" else None,
         )
         results.append((measured, hits))
     return results

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AUTO = "auto"
-SEARCHED = ("n_nodes", "temperature", "interactions")  # parameters that may be "auto"
+SEARCHED = ("n_nodes", "temperature", "interactions")  # parameters that a search is about
+MAY_BE_AUTO = (*SEARCHED, "rank")
 PAPER = {"n_nodes": 8, "interactions": "pairwise", "class_interactions": None, "bipolar": False, "temperature": 0.005}
 
 
@@ -33,6 +34,7 @@ class Trial:
         coherence: Node Coherence, per concept, mean over the nodes; ``None`` if not defined.
         concepts_per_class: concepts that carry 95% of a class, mean over the classes.
         n_parameters: number of trained parameters.
+        rank: number of products of factored interactions; ``None`` for others.
     """
 
     n_nodes: int | None
@@ -45,6 +47,7 @@ class Trial:
     coherence: float | None
     concepts_per_class: float
     n_parameters: int
+    rank: int | None = None
 
     def __post_init__(self) -> None:
         numbers = {name: getattr(self, name) for name in ("temperature", "accuracy", "gini", "concepts_per_class")}
@@ -54,17 +57,20 @@ class Trial:
                 raise ChoqolateError(f"Expected {name} of a trial to be a number, got {value!r}.")
         if self.interactions not in _KINDS or self.class_interactions not in (None, *_SECOND):
             raise ChoqolateError(f"Expected kinds of interactions, got {self.interactions!r}.")
+        if self.rank is not None and (not isinstance(self.rank, int) or self.rank < 1):
+            raise ChoqolateError(f"Expected the rank of a trial to be a whole number of at least 1, got {self.rank!r}.")
 
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters of the classifier."""
-        return {name: getattr(self, name) for name in PAPER}
+        return {name: getattr(self, name) for name in PAPER} | ({} if self.rank is None else {"rank": self.rank})
 
     def __str__(self) -> str:
         nodes = "one layer" if self.n_nodes is None else f"{self.n_nodes} nodes"
         own = "" if self.class_interactions is None else f" (classes: {_SECOND[self.class_interactions]})"
+        rank = "" if self.rank is None else f" of rank {self.rank}"
         bipolar = ", bipolar" if self.bipolar else ""
-        return f"{nodes}, {_KINDS[self.interactions]}{own}{bipolar}, temperature {self.temperature:g}"
+        return f"{nodes}, {_KINDS[self.interactions]}{rank}{own}{bipolar}, temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +89,7 @@ class Search:
         by_group: whether accuracy is the mean over groups.
         doubts: what makes the choice doubtful, in sentences.
         seconds: that the search took.
+        untried: what was not tried, and why, in sentences.
     """
 
     trials: tuple[Trial, ...]
@@ -97,6 +104,7 @@ class Search:
     by_group: bool
     doubts: tuple[str, ...]
     seconds: float
+    untried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.chosen, int) or not 0 <= self.chosen < len(self.trials):
@@ -137,11 +145,12 @@ class Search:
             said.append(f"most accurate: {best} ({_measured(best)}); {lost}")
         if self.paper is not None:
             said.append(f"the paper's settings: {_measured(self.paper)}, on the first fold of the validation rows")
-        return [*said, f"rule: {self.rule}"]
+        return [*said, *self.untried, f"rule: {self.rule}"]
 
     def as_dict(self) -> dict[str, Any]:
         """The search as JSON-compatible data; :meth:`from_dict` reads it."""
-        return asdict(self) | {"trials": [asdict(trial) for trial in self.trials], "doubts": list(self.doubts)}
+        said = asdict(self)
+        return said | {name: list(said[name]) for name in ("trials", "doubts", "untried")}
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> Search:
@@ -151,11 +160,12 @@ class Search:
             ChoqolateError: if it is incomplete or damaged.
         """
         try:
+            said = {"untried": (), **said}  # older models have no such list
             known = {field.name: said[field.name] for field in fields(cls)}
             trials = tuple(Trial(**trial) for trial in said["trials"])
             paper = None if said["paper"] is None else Trial(**said["paper"])
-            doubts = tuple(str(doubt) for doubt in said["doubts"])
-            found = cls(**known | {"trials": trials, "paper": paper, "doubts": doubts})
+            texts = {name: tuple(map(str, said[name])) for name in ("doubts", "untried")}
+            found = cls(**known | {"trials": trials, "paper": paper} | texts)
             found.lines()
         except (KeyError, TypeError, ValueError) as error:
             raise ChoqolateError(f"The record of the search is incomplete or damaged: {error}") from error

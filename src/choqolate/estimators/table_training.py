@@ -20,6 +20,7 @@ from choqolate.data.provenance import Provenance, TrainingRecord
 from choqolate.data.score_file import ScoreFile, Table, open_scores
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+from choqolate.estimators.affordable_pairs import FACTORED, affordable
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.data_parallel import Workers
 from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second_run, validation_rows
@@ -66,10 +67,12 @@ def fit_scores(
             rounding, as long as it divides 8.
         engine: where they run: ``"local"``, or ``"ray"`` as actors of a Ray cluster that can read the file.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray runs on this machine alone.
-        **parameters: of :class:`ChoqolateClassifier`.
+        **parameters: of :class:`ChoqolateClassifier`. If ``interactions`` are not given and all pairs of concepts do
+            not fit into memory, they are factored, and a warning says so.
 
     Raises:
-        ChoqolateError: if there is nothing to train on, or a worker stops before the end.
+        ChoqolateError: if there is nothing to train on, if all pairs are asked for and do not fit into memory, or if
+            a worker stops before the end.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = np.array(["cat", "dog"] * 50)
@@ -82,12 +85,12 @@ def fit_scores(
     crew = Workers(workers, engine, address)
     crew.check()
     check_number("n_runs", n_runs, minimum=1, whole=True)
-    model = ChoqolateClassifier(**parameters)
     table = _opened(table, stream=None if crew.are_here else True)
     left_out = tuple(dict.fromkeys(leave_out))
     if isinstance(table, ScoreFile):
-        model._check_parameters()  # before the passes over the file
         in_file = _training_part(table, left_out)
+        model = _classifier(in_file, parameters)
+        model._check_parameters()  # before the passes over the file
         rows = in_file.sample()
         fit_file(model, in_file, rows, crew)
         with item_bar(1, "fingerprint of the table", enabled=model.verbose):
@@ -99,6 +102,7 @@ def fit_scores(
                 "its path."
             )
         rows = _training_part(table, left_out)
+        model = _classifier(rows, parameters)
         model.fit(rows, rows.labels)
         model.provenance_ = _provenance(table, rows, left_out)
     if n_runs > 1 and not model.one_layer_:
@@ -137,7 +141,7 @@ def fit_scores_runs(
     table, left_out = _loaded(table), tuple(dict.fromkeys(leave_out))
     rows = _training_part(table, left_out)
     provenance = _provenance(table, rows, left_out)
-    runs = fit_runs(rows, rows.labels, seeds, **parameters)
+    runs = fit_runs(rows, rows.labels, seeds, **_affordable(rows, parameters))
     for run in runs:
         run.provenance_ = provenance
     held_out = validation_rows(runs[0], table)
@@ -157,14 +161,16 @@ def prepare_scores(
 ) -> PreparedTraining:
     """What :func:`fit_scores` does before it trains, with the same arguments."""
     rows = _training_part(_loaded(table), leave_out, stacklevel=4)
-    classifier = ChoqolateClassifier(**parameters)
+    classifier = _classifier(rows, parameters, stacklevel=5)
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
 
-def check_training(table: ConceptScores | ScoreFile, *, leave_out: Iterable[str] = (), **parameters: Any) -> None:
+def check_training(
+    table: ConceptScores | ScoreFile, *, leave_out: Iterable[str] = (), advice: str = FACTORED, **parameters: Any
+) -> None:
     """Find out before the work, not after it, that :func:`fit_scores` cannot train with these arguments.
 
-    Of a file, the scores are not read.
+    Of a file, the scores are not read. ``advice`` is how the caller asks for factored interactions.
 
     Raises:
         ChoqolateError: what it would raise.
@@ -172,10 +178,12 @@ def check_training(table: ConceptScores | ScoreFile, *, leave_out: Iterable[str]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # they come again with the training
         if isinstance(table, ScoreFile):
-            ChoqolateClassifier(**parameters)._check_parameters()
-            class_shares(_training_part(table, leave_out))
+            in_file = _training_part(table, leave_out)
+            _classifier(in_file, parameters, advice=advice)._check_parameters()
+            class_shares(in_file)
         else:
-            prepare_scores(table, leave_out=leave_out, **parameters)
+            rows = _training_part(table, leave_out)
+            _classifier(rows, parameters, advice=advice).prepare(rows, rows.labels)
 
 
 def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
@@ -239,6 +247,18 @@ def _training_part(table: Table, leave_out: Iterable[str], stacklevel: int = 3) 
             raise ChoqolateError("expected concepts to train on, all of them are left out")
         rows = rows.select(kept)
     return rows
+
+
+def _classifier(rows: ConceptScores | ScoreFile, parameters: dict[str, Any], **how: Any) -> ChoqolateClassifier:
+    """A classifier that fits into memory, not trained yet."""
+    return ChoqolateClassifier(**_affordable(rows, parameters, **how))
+
+
+def _affordable(
+    rows: ConceptScores | ScoreFile, parameters: dict[str, Any], *, stacklevel: int = 4, **how: Any
+) -> dict[str, Any]:
+    n_classes = len(rows.classes) if isinstance(rows, ScoreFile) else len(set(rows.labels.tolist()))
+    return affordable(parameters, len(rows.concepts), n_classes, stacklevel=stacklevel, **how)
 
 
 def _n_labelled(table: ConceptScores | ScoreFile) -> int:
