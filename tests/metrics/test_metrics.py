@@ -178,6 +178,13 @@ def test_correlation_matches_numpy():
     np.testing.assert_allclose(metrics.concept_correlation(scores), np.corrcoef(scores.T), atol=1e-12)
 
 
+def test_correlation_of_many_concepts_matches_numpy():
+    scores = normal(1, 4, 5000)
+    some = [0, 1, 4000, 4095, 4096, 4999]
+    R = metrics.concept_correlation(scores)
+    np.testing.assert_allclose(R[np.ix_(some, some)], np.corrcoef(scores[:, some].T), atol=1e-12)
+
+
 def test_a_constant_concept_has_no_correlation_and_makes_no_noise():
     scores = normal(3, 1000, 3)
     scores[:, 1] = 0.1  # its mean is not exactly 0.1
@@ -445,6 +452,7 @@ ERRORS = [
     (lambda: metrics.concept_correlation([[1.0, 2.0]]), "scores: expected 2 dimensions and at least 2 rows"),
     (lambda: metrics.concept_correlation([1.0, 2.0]), "scores: expected 2 dimensions"),
     (lambda: metrics.concept_correlation(NAN), "scores: expected finite"),
+    (lambda: metrics.concept_correlation(np.zeros((2, 10_001))), "scores: expected at most 10,000 columns"),
     (lambda: metrics.mean_over_nodes([]), "values: expected"),
     (lambda: metrics.mean_over_nodes(np.ones((2, 2))), "values: expected 0 or 1 dimensions"),
     (lambda: metrics.accuracy([], []), "y_true: expected some labels, got 0"),

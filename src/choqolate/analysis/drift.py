@@ -13,6 +13,7 @@ from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.predictions import novelty, used_concepts
+from choqolate.estimators.table_inputs import select_inputs
 from choqolate.estimators.table_training import n_sampled_rows
 from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.metrics import Proportion, difference_interval
@@ -204,7 +205,7 @@ def _checked(model: ChoqolateClassifier, table: ConceptScores) -> ConceptScores:
     if not len(table):
         raise ChoqolateError("Expected two tables with rows to compare, but one is empty.")
     model.raw_scores(table.take([0]))  # all concepts are there
-    return table.select(model.concepts_)
+    return select_inputs(model, table)
 
 
 class _Seen(NamedTuple):
@@ -274,10 +275,10 @@ def _corrected_p(first: Proportion, second: Proportion) -> float:
 def _concept_drifts(
     model: ChoqolateClassifier, first: ConceptScores, second: ConceptScores
 ) -> tuple[ConceptDrift, ...]:
-    n_concepts, shares = len(model.concepts_), model.concept_shares_
+    names, shares = model.concepts_, model.concept_shares_
     columns: list[np.ndarray] = []
     step = max(1, _BLOCK_VALUES // (len(first) + len(second)))
-    for start in range(0, n_concepts, step):
+    for start in range(0, len(names), step):
         part = slice(start, start + step)
         scaling = type(model.scaling_)(model.scaling_.low[part], model.scaling_.high[part])
         a, b = (scaling.unclipped(table.scores[:, part].astype(np.float64)) for table in (first, second))
@@ -287,7 +288,7 @@ def _concept_drifts(
     p_values = np.minimum(KINDS * holm(ks_p_values(statistic, len(first), len(second))), 1.0)
     order = np.argsort(-statistic * shares, kind="stable")
     numbers = np.stack([shares, shift, statistic, p_values, outside_first, outside_second], axis=1)
-    return tuple(ConceptDrift(model.concepts_[j], *numbers[j].tolist()) for j in order)
+    return tuple(ConceptDrift(names[j], *numbers[j].tolist()) for j in order)
 
 
 def ks_statistics(first: np.ndarray, second: np.ndarray) -> np.ndarray:

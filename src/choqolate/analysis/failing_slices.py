@@ -182,7 +182,7 @@ def find_failing_slices(model: ChoqolateClassifier, table: ConceptScores) -> Fai
     beyond: np.ndarray = np.any(counts.beyond, axis=0)
     order = np.lexsort((-best, ~beyond))[:MOST_CONCEPTS]
     suspects = [counts.suspect(members) for members in counts.siblings(order[beyond[order]])]
-    ranking = tuple(model.concepts_[j] for j in order if best[j] > -1)
+    ranking = tuple(counts.names[j] for j in order if best[j] > -1)
     return FailingSlices(tuple(suspects), ranking, counts.strongest(), counts.tried, rows, chosen)
 
 

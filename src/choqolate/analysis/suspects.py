@@ -240,8 +240,8 @@ class _Trial:
 
 def leading_concepts(model: ChoqolateClassifier, most: int = LEADING) -> list[str]:
     """The concepts with the largest share in the model, the largest first."""
-    ranked = np.argsort(-model.concept_shares_, kind="stable")[:most]
-    return [model.concepts_[j] for j in ranked]
+    names, ranked = model.concepts_, np.argsort(-model.concept_shares_, kind="stable")[:most]
+    return [names[j] for j in ranked]
 
 
 def without(model: ChoqolateClassifier, concepts: Sequence[str], mode: str = "rescale") -> ChoqolateClassifier | None:

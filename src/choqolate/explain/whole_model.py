@@ -188,7 +188,7 @@ def explain_model(
         known = set(model.provenance_.vocabulary.spurious or ())
     else:
         named = [spurious] if isinstance(spurious, str) else list(spurious)
-        known = {model.concepts_[j] for j in find_concepts(named, model.concepts_)} if named else set()
+        known = {concepts[j] for j in find_concepts(named, concepts)} if named else set()
     within, between = _interactions(model, inputs, nodes, most)
     return ModelExplanation(
         node_attributions=attributions,

@@ -12,6 +12,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, as_array, centered, relative_sizes, unit_rows
 
 _BLOCK_VALUES = 1 << 22  # scores in float64 at a time: 32 MB
+_BLOCK_CONCEPTS = 4_096  # rows of a correlation matrix at a time: some libraries crash on larger products
+MOST_CORRELATED = 10_000  # concepts of a correlation matrix: 800 MB
 
 
 class NodeMean(NamedTuple):
@@ -166,16 +168,26 @@ def concept_correlation(scores: ArrayLike) -> Floats:
     """Pearson correlation between concepts, shape (M, M); NaN in row and column of a constant concept.
 
     Args:
-        scores: Concept scores, shape (n, M), one row per image, n >= 2.
+        scores: Concept scores, shape (n, M), one row per image, n >= 2, M <= 10,000.
     Raises:
-        ChoqolateError: If ``scores`` is not a matrix of at least two rows, or not finite.
+        ChoqolateError: If ``scores`` is not a matrix of at least two rows, not finite, or has too many columns.
 
     >>> concept_correlation([[0.0, 1.0], [1.0, 0.0], [2.0, -1.0]])
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    columns = unit_rows(centered(as_array(scores, "scores", ndims=(2,), min_rows=2)).T)
-    result: Floats = np.clip(columns @ columns.T, -1.0, 1.0)
+    matrix = as_array(scores, "scores", ndims=(2,), min_rows=2)
+    n_concepts = matrix.shape[1]
+    if n_concepts > MOST_CORRELATED:
+        raise ChoqolateError(
+            f"scores: expected at most {MOST_CORRELATED:,} columns to correlate all pairs, got {n_concepts:,}. "
+            "Use choqolate.check_redundancy, or metrics.node_coherence_on for nodes: they need no matrix of all pairs."
+        )
+    columns = unit_rows(centered(matrix).T)
+    result: Floats = np.empty((n_concepts, n_concepts))
+    for start in range(0, n_concepts, _BLOCK_CONCEPTS):
+        block = slice(start, start + _BLOCK_CONCEPTS)
+        np.clip(columns[block] @ columns.T, -1.0, 1.0, out=result[block])
     np.fill_diagonal(result, 1.0)
     constant = ~columns.any(axis=1)
     result[constant, :] = result[:, constant] = np.nan

@@ -78,9 +78,7 @@ def measuring(table: ConceptScores, *, information: bool = True) -> Callable[[Co
 def _quality(W: np.ndarray, scores: np.ndarray) -> Metrics:
     """Gini and coherence of what the nodes read of the scores themselves."""
     gini = metrics.attribution_gini(W)
-    coherence = (
-        metrics.node_coherence(W, metrics.concept_correlation(scores)) if len(scores) > 1 else np.full(1, np.nan)
-    )
+    coherence = metrics.node_coherence_on(W, scores) if len(scores) > 1 else np.full(1, np.nan)
     return {
         "gini_over_scores": metrics.mean_over_nodes(gini).mean,
         "coherence_over_scores": metrics.mean_over_nodes(coherence).mean,
