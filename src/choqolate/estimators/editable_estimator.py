@@ -167,7 +167,7 @@ class EditableEstimator(ChoquetEstimator):
             note: as in :meth:`remove_concepts`.
         """
         z = self.scale(X)
-        fingerprint = hashlib.sha256(memoryview(np.ascontiguousarray(z, dtype="<f8"))).hexdigest()
+        fingerprint = hashlib.sha256(np.ascontiguousarray(z, dtype="<f8").data).hexdigest()
         edit = self.network_.recalibration(z, fingerprint=fingerprint, note=Note.of(note))
         return self.with_network(self.network_.edited(edit))
 
