@@ -58,9 +58,11 @@ def explain(
 
     Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
+    from choqolate.cli.terminal import open_console, printable_name, show_start
+
+    show_start(model)
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
-    from choqolate.cli.terminal import open_console, printable_name
     from choqolate.concepts.new_images import score_for_model
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
