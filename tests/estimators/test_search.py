@@ -294,6 +294,10 @@ def test_vocabularies_too_large_for_pairs_are_tried_with_factored_ones(monkeypat
         found = search(classifier, *classifier.prepare(X, y))
     assert {trial.interactions for trial in found.trials} == {"none", "factored"}
     assert found.paper is None
+    assert [sentence.split(", so ")[1] for sentence in found.untried] == [
+        "factored interactions were tried instead.",
+        "the paper's settings were not measured.",
+    ]
     assert not any(math.isnan(trial.accuracy) for trial in found.trials)
 
 
@@ -390,3 +394,18 @@ def test_a_model_that_lost_its_search_is_not_loaded(birds, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"search": None}))
     with pytest.raises(cq.ChoqolateError, match="leaves settings to a search, but has no record of one"):
         cq.load(tmp_path)
+
+
+def test_the_rank_is_searched_on_request(tmp_path):
+    X, y, _ = bird_scores(150)
+    options = dict(n_nodes=4, interactions="factored", temperature=0.02, rank="auto", bipolar=False, epochs=3)
+    model = quiet(cq.ChoqolateClassifier(**options), X, y)
+    assert [trial.rank for trial in model.search_.trials] == [1, 2, 4, 8]
+    assert model.search_.chosen == taken_by_the_rule(model.search_)
+    assert model.network_.architecture.rank == model.search_.choice.rank == model.trained_settings["rank"]
+    model.save(tmp_path / "model")
+    again = cq.load(tmp_path / "model")
+    assert (again.search_, again.rank) == (model.search_, "auto")
+    assert (again.class_scores(X) == model.class_scores(X)).all()
+    with pytest.raises(cq.ChoqolateError, match="rank='auto' needs factored interactions"):
+        cq.ChoqolateClassifier(rank="auto").fit(X, y)

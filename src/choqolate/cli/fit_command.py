@@ -189,6 +189,9 @@ def fit(
 
     Example: [bold]choqolate fit scores.parquet -o model[/]
     """
+    from choqolate.cli.terminal import show_start
+
+    show_start(scores)
     from choqolate._util.files import check_figure
     from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show

@@ -112,8 +112,10 @@ def evaluate_model(
 
     Example: [bold]choqolate eval model scores.parquet --split test[/]
     """
+    from choqolate.cli.terminal import open_table, show_start
+
+    show_start(model)
     from choqolate.analysis.evaluation import evaluate
-    from choqolate.cli.terminal import open_table
     from choqolate.estimators.model_folder import load
 
     classifier = load(model)
@@ -168,6 +170,9 @@ def remove(
 
     Example: [bold]choqolate remove model sea forest -o edited --scores scores.parquet[/]
     """
+    from choqolate.cli.terminal import show_start
+
+    show_start(model)
     from choqolate.analysis.evaluation import marked_concepts
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.estimators.model_folder import check_model_folder, load

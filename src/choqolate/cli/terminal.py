@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.numbers import decimal
+from choqolate._util.progress import shows_bars
 
 if TYPE_CHECKING:
     from choqolate.data.score_file import ScoreFile
@@ -38,6 +39,12 @@ def printable_name(name: object) -> str:
 def note(text: str) -> None:
     """Something worth knowing that is no result."""
     typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
+
+
+def show_start(path: Path) -> None:
+    """A sign of life on a terminal, before libraries are loaded that take seconds."""
+    if shows_bars():
+        typer.secho(f"reading {printable_name(path)} ...", err=True, dim=True)
 
 
 def open_table(path: Path, *, stream: bool) -> ConceptScores | ScoreFile:

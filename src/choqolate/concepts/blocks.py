@@ -27,7 +27,7 @@ class Block(NamedTuple):
     files: list[str]
 
 
-class Outcome(NamedTuple):
+class BlockOutcome(NamedTuple):
     """What became of each file of a block, without pixels, and which contents were encoded."""
 
     files: list[Prepared]
@@ -45,7 +45,7 @@ def encode_block(
     started: int,
     write_seconds: float | None = None,
     advance: Callable[[int], None] = lambda _: None,
-) -> Outcome:
+) -> BlockOutcome:
     """Encode what is new in a block and write it as one shard.
 
     Batches never cross the border of a block, and whole batches are written, so an image meets the same others in its
@@ -88,7 +88,7 @@ def encode_block(
             encode()
     finally:
         shard.write()  # also when the run is stopped
-    return Outcome(outcome, list(shard.encoded))
+    return BlockOutcome(outcome, list(shard.encoded))
 
 
 class _Shard:
@@ -156,7 +156,7 @@ class BlockEncoder:
         """Digest and state of each file, without pixels."""
         return prepare(files, self._backbone.transform, lambda _: True)
 
-    def encode(self, files: list[str], careful: bool) -> Outcome:
+    def encode(self, files: list[str], careful: bool) -> BlockOutcome:
         """Encode the files of a block, of different contents; carefully if they may have crashed a decoder."""
         batch_size = self._batch_size or self._backbone.batch_size
         if careful:

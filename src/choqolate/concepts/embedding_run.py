@@ -14,7 +14,7 @@ import numpy as np
 
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.blocks import WRITE_SECONDS, Block, Outcome, encode_block
+from choqolate.concepts.blocks import WRITE_SECONDS, Block, BlockOutcome, encode_block
 from choqolate.concepts.claims import Claims
 from choqolate.concepts.embedding_folder import EmbeddingFolder, Seen
 from choqolate.concepts.encoder_pool import Encoders, encode_in_pool
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 600  # without news from the process that has the last block
 _LONGEST_PAUSE = 5.0  # seconds between two looks at what other processes have finished
 
 Advance = Callable[[int], None]
-Encode = Callable[[Iterable[Block], Advance], Iterator[tuple[Block, Outcome]]]
+Encode = Callable[[Iterable[Block], Advance], Iterator[tuple[Block, BlockOutcome]]]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class EmbeddingRun:
             rows.setdefault(row // self._block_rows, []).append(row)
         return [Block(number, own, [self.files[row] for row in own]) for number, own in rows.items()]
 
-    def add(self, block: Block, outcome: Outcome) -> None:
+    def add(self, block: Block, outcome: BlockOutcome) -> None:
         """Note what became of a block."""
         self.known.update(outcome.encoded)
         self.n_encoded += len(outcome.encoded)
@@ -161,7 +161,7 @@ class EmbeddingRun:
 def encode_here(run: EmbeddingRun, backbone: Backbone, workers: int, batch_size: int) -> Encode:
     """Encode blocks in this process, one after the other, while processes decode ahead."""
 
-    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, Outcome]]:
+    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, BlockOutcome]]:
         begun: deque[Block] = deque()
 
         def files() -> Iterator[str]:
@@ -197,7 +197,7 @@ def encode_here(run: EmbeddingRun, backbone: Backbone, workers: int, batch_size:
 def encode_with(encoders: Encoders, run: EmbeddingRun) -> Encode:
     """Encode blocks in other processes."""
 
-    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, Outcome]]:
+    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, BlockOutcome]]:
         for block, outcome in encode_in_pool(blocks, encoders, run.known):
             advance(len(block.rows))
             yield block, outcome

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from choqolate.concepts.blocks import Block, Outcome
+from choqolate.concepts.blocks import Block, BlockOutcome
 from choqolate.concepts.preprocessing import Prepared
 from choqolate.errors import ChoqolateError
 
@@ -29,7 +29,7 @@ class Encoder(Protocol):
 
     def identify(self, files: list[str]) -> Future[list[Prepared]]: ...
 
-    def encode(self, files: list[str], careful: bool) -> Future[Outcome]: ...
+    def encode(self, files: list[str], careful: bool) -> Future[BlockOutcome]: ...
 
 
 class Encoders(Protocol):
@@ -60,7 +60,7 @@ class _Job:
 
 def encode_in_pool(
     blocks: Iterable[Block], encoders: Encoders, known: Collection[bytes]
-) -> Iterator[tuple[Block, Outcome]]:
+) -> Iterator[tuple[Block, BlockOutcome]]:
     """Encode blocks, and yield each with its outcome as they are finished.
 
     Files are identified before they are encoded. The first file of a content, in the order of the blocks, is the one
@@ -72,10 +72,10 @@ def encode_in_pool(
         encoders: who does it.
         known: contents that have a vector already.
     """
-    return _Pool(iter(blocks), encoders, known).run()
+    return _EncoderPool(iter(blocks), encoders, known).run()
 
 
-class _Pool:
+class _EncoderPool:
     def __init__(self, blocks: Iterator[Block], encoders: Encoders, known: Collection[bytes]) -> None:
         self._blocks, self._encoders, self._known = blocks, encoders, known
         self._planned: set[bytes] = set()  # contents that have a place in a block of this run
@@ -85,7 +85,7 @@ class _Pool:
         self._running: dict[Future[Any], tuple[Encoder, _Job]] = {}
         self._exhausted = False
 
-    def run(self) -> Iterator[tuple[Block, Outcome]]:
+    def run(self) -> Iterator[tuple[Block, BlockOutcome]]:
         while self._hand_out():
             if not self._running:
                 time.sleep(_LOOK_SECONDS)  # nobody is ready yet
@@ -97,7 +97,7 @@ class _Pool:
                 except EncoderLost:
                     self._again(encoder, job)
                     continue
-                if isinstance(result, Outcome):
+                if isinstance(result, BlockOutcome):
                     yield job.block, _merged(job, result)
                 else:
                     job.files = result
@@ -133,7 +133,7 @@ class _Pool:
         self._open.append(_Job(block))
         return self._open[-1]
 
-    def _plan(self) -> Iterator[tuple[Block, Outcome]]:
+    def _plan(self) -> Iterator[tuple[Block, BlockOutcome]]:
         """Decide what to encode of the blocks before which all are identified; yield those that need nothing."""
         while self._open and self._open[0].files is not None:
             job = self._open.popleft()
@@ -145,7 +145,7 @@ class _Pool:
             if job.wanted:
                 self._to_encode.append(job)
             else:
-                yield job.block, Outcome(job.files, [])
+                yield job.block, BlockOutcome(job.files, [])
 
     def _again(self, encoder: Encoder, job: _Job) -> None:
         self._encoders.replace(encoder)
@@ -158,10 +158,10 @@ class _Pool:
         (self._to_identify if job.files is None else self._to_encode).appendleft(job)
 
 
-def _merged(job: _Job, result: Outcome) -> Outcome:
+def _merged(job: _Job, result: BlockOutcome) -> BlockOutcome:
     """The outcome for all files of a block; a content that cannot be decoded is named by its digest."""
     assert job.files is not None
     files = list(job.files)
     for place, item in zip(job.wanted, result.files, strict=True):
         files[place] = item if item.state is not None else item._replace(digest=files[place].digest)
-    return Outcome(files, result.encoded)
+    return BlockOutcome(files, result.encoded)

@@ -15,7 +15,7 @@ from choqolate._util.checks import check_number
 from choqolate._util.processes import n_cores
 from choqolate._util.ray_cluster import room, say_if_full
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.blocks import BlockEncoder, Outcome
+from choqolate.concepts.blocks import BlockEncoder, BlockOutcome
 from choqolate.concepts.encoder_pool import Encoder, EncoderLost
 from choqolate.concepts.preprocessing import Prepared
 from choqolate.errors import ChoqolateError
@@ -147,7 +147,7 @@ class _RayEncoder:
     def identify(self, files: list[str]) -> Future[list[Prepared]]:
         return self._call(self.actor.identify, files)
 
-    def encode(self, files: list[str], careful: bool) -> Future[Outcome]:
+    def encode(self, files: list[str], careful: bool) -> Future[BlockOutcome]:
         return self._call(self.actor.encode, files, careful)
 
     def _call(self, method: Any, *arguments: Any) -> Future[Any]:

@@ -292,7 +292,7 @@ class ChoqolateClassifier(EditableEstimator):
         return Architecture(
             self.n_nodes,
             self.interactions,
-            self.rank,
+            USUAL_RANK if self.rank == AUTO else int(self.rank),
             self.free_weights,
             bool(self.bipolar),
             self.class_interactions,

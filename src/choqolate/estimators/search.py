@@ -218,7 +218,7 @@ def _try(
             coherence=None if math.isnan(coherence) else coherence,
             concepts_per_class=concepts,
             n_parameters=_n_weights(trial.architecture, len(data.concepts), len(data.classes)),
-            rank=trial.rank if trial.interactions == "factored" else None,
+            rank=trial.architecture.rank if trial.interactions == "factored" else None,
         )
         results.append((measured, hits))
     return results
