@@ -58,16 +58,9 @@ def explain(
 
     Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
-<<<<<<< HEAD
-    from choqolate.cli.terminal import open_console, printable_name
-
-    if scores is not None:
-        typer.echo(f"Reading {printable_name(model)} and {printable_name(scores)} ...")
-=======
     from choqolate.cli.terminal import open_console, printable_name, show_start
 
     show_start(model)
->>>>>>> core2
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
     from choqolate.concepts.new_images import score_for_model
