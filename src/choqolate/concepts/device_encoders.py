@@ -13,7 +13,7 @@ from typing import Any
 
 from choqolate._util.processes import serve
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.blocks import BlockEncoder, Outcome
+from choqolate.concepts.blocks import BlockEncoder, BlockOutcome
 from choqolate.concepts.encoder_pool import Encoder, EncoderLost
 from choqolate.concepts.preprocessing import Prepared
 from choqolate.errors import ChoqolateError
@@ -93,7 +93,7 @@ class _DeviceEncoder:
     def identify(self, files: list[str]) -> Future[list[Prepared]]:
         return self._call("identify", files)
 
-    def encode(self, files: list[str], careful: bool) -> Future[Outcome]:
+    def encode(self, files: list[str], careful: bool) -> Future[BlockOutcome]:
         return self._call("encode", files, careful)
 
     def stop(self) -> None:
