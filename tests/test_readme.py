@@ -191,3 +191,12 @@ def test_the_python_code_of_the_page_on_the_studio_s_server_runs(newcomer):
     space: dict[str, Any] = {}
     exec(compile(block, "studio-server.md", "exec"), space)
     assert repr(space["frame"]) == "Studio (closed)"
+
+
+def test_the_python_code_of_the_page_on_scale_runs(newcomer, capsys):
+    bird_table(None, n_rows=600).save("scores.parquet")
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "scale.md").read_text(), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(compile(block, "scale.md", "exec"), space)
+    assert repr(space["file"]) in capsys.readouterr().out
+    assert space["model"].provenance_.data.fingerprint == cq.ConceptScores.load("scores.parquet").fingerprint
