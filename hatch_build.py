@@ -1,8 +1,9 @@
 """Compile the native kernels of the Choquet integral, if there is a C compiler.
 
 Hatch runs this when the package is built or installed. Each kernel is compiled once per precision and instruction set,
-and everything is linked into one library beside the sources. ``native_build.json`` records what was built, or why nothing was;
-``choqolate.show_config()`` shows it. A missing or failing compiler is not an error: the package works without.
+and everything is linked into one library beside the sources. ``native_build.json`` records what was built, or why
+nothing was; ``choqolate.show_config()`` shows it. A missing or failing compiler is not an error: the package works
+without.
 
 The library does not depend on the version of Python, so a wheel that holds it is tagged ``py3-none-<platform>``.
 """

@@ -1,7 +1,8 @@
 """The expected minimum as an operator of PyTorch: compiled, exported, transformed and differentiated like its own.
 
 ``choqolate::expected_minimum`` and its gradients are registered operators, computed by running sums over sorted rows:
-by the native kernel, or by PyTorch operations. Graph capture (``torch.compile``, ``torch.export``) sees one node per factored layer.
+by the native kernel, or by PyTorch operations. Graph capture (``torch.compile``, ``torch.export``) sees one node per
+factored layer.
 
 First derivatives come from the running sums. Derivatives of derivatives and forward-mode derivatives come from the
 formula in ordinary PyTorch operations, which takes memory for all inputs of all terms of all rows.
