@@ -96,7 +96,7 @@ def test_wheel_holds_the_library_and_is_tagged_for_its_platform(hook, tmp_path):
     (wheel,) = (tmp_path / "dist").iterdir()
     assert "-py3-none-" in wheel.name
     assert platform.machine() in wheel.name
-    assert not list(project.rglob("native_*"))
+    assert not [*project.rglob(hook.LIBRARY), *project.rglob(hook.RECORD)]
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "unpacked")
     installed = tmp_path / "unpacked" / "choqolate" / "integral"
