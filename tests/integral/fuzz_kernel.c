@@ -3,24 +3,7 @@
  * Compiled together with kernel.c and the sanitizers of the compiler. Every array is allocated with exactly the size that
  * the functions may touch. Arguments: number of trials, seed. */
 #include "kernel.c"
-#include <stdio.h>
-#include <stdlib.h>
-
-static uint64_t state;
-static uint64_t next(void) { /* splitmix64 */
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-static index below(index n) { return (index)(next() % (uint64_t)n); }
-static double uniform(void) { return (double)(next() >> 11) / 9007199254740992.0; }
-
-static void *take(index count, size_t size) { /* aligned as PyTorch aligns, and not a byte more */
-    void *memory = NULL;
-    if (posix_memalign(&memory, 64, (size_t)larger(count, 1) * size)) abort();
-    return memory;
-}
+#include "fuzz.h"
 
 /* Steps of an array (stacks, rows, columns) laid out in one of several ways, and how many numbers it spans. */
 static strided layout(index stacks, index rows, index columns, index *span) {
@@ -35,13 +18,6 @@ static strided layout(index stacks, index rows, index columns, index *span) {
     return x;
 }
 static double at(const strided *x, index s, index b, index m) { return (double)x->data[s * x->stack + b * x->row + m * x->column]; }
-
-static void check(const char *what, double got, double expected, double scale) {
-    double tolerance = sizeof(real) == 4 ? 2e-4 : 1e-11;
-    if (fabs(got - expected) <= tolerance * (scale + fabs(expected))) return;
-    fprintf(stderr, "%s: got %.9g, expected %.9g\n", what, got, expected);
-    exit(1);
-}
 
 static void trial(void) {
     static const index sizes[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 40};
@@ -105,12 +81,4 @@ static void trial(void) {
     for (index i = 0; i < stacks * rows * inputs; i++) check("gradient of an input", (double)grad_u[i], d_u[i], 10);
     void *all[] = {u_data, g_data, theta, values, mass, scale, g_mass, grad, grad_u, work, w, d_u, d_w};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
-}
-
-int main(int argc, char **argv) {
-    long trials = argc > 1 ? atol(argv[1]) : 100;
-    state = argc > 2 ? (uint64_t)atol(argv[2]) : 0;
-    for (long i = 0; i < trials; i++) trial();
-    printf("%ld trials\n", trials);
-    return 0;
 }

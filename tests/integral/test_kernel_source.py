@@ -1,4 +1,4 @@
-"""kernel.c under the sanitizers of the compiler, and its way from source to wheel."""
+"""The native kernels under the sanitizers of the compiler, and their way from source to wheel."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def run(*command, **options):
 
 
 @needs_compiler
+@pytest.mark.parametrize("program", ["fuzz_kernel.c", "fuzz_minimum_kernel.c"])
 @pytest.mark.parametrize("build", BUILDS)
-def test_survives_random_shapes_and_strides_under_sanitizers(build, tmp_path):
+def test_survives_random_shapes_and_strides_under_sanitizers(build, program, tmp_path):
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     probe = tmp_path / "probe.c"
     probe.write_text("int main(void) { return 0; }")
@@ -42,10 +43,10 @@ def test_survives_random_shapes_and_strides_under_sanitizers(build, tmp_path):
     limits = ["-DPARALLEL_FROM=0", "-DGROUP=3000", "-DSUFFIX=fuzz"]
     openmp = ["-fopenmp"] if not run(COMPILER, "-fopenmp", probe, "-o", tmp_path / "probe").returncode else []
     options = ["-O1", "-g", "-std=gnu11", "-Wno-psabi", *sanitizers, *limits, *openmp, *BUILDS[build]]
-    source, program = ROOT / "tests" / "integral" / "fuzz_kernel.c", tmp_path / "fuzz"
-    compiled = run(COMPILER, *options, "-I", FOLDER, source, "-o", program, "-lm")
+    source, fuzz = ROOT / "tests" / "integral" / program, tmp_path / "fuzz"
+    compiled = run(COMPILER, *options, "-I", FOLDER, source, "-o", fuzz, "-lm")
     assert not compiled.returncode, compiled.stderr
-    fuzzed = run(program, 60, 11, env={**os.environ, "OMP_NUM_THREADS": "2"})
+    fuzzed = run(fuzz, 60, 11, env={**os.environ, "OMP_NUM_THREADS": "2"})
     assert (fuzzed.returncode, fuzzed.stdout, fuzzed.stderr) == (0, "60 trials\n", "")
 
 
@@ -60,7 +61,7 @@ def hook():
 
 def test_hook_says_why_it_builds_nothing(hook, tmp_path, monkeypatch):
     def reason():
-        return hook.build(FOLDER / "kernel.c", tmp_path)["reason"]
+        return hook.build(FOLDER, tmp_path)["reason"]
 
     monkeypatch.setenv("CHOQOLATE_NATIVE", "0")
     assert reason() == "CHOQOLATE_NATIVE=0 was set when the package was installed"
@@ -95,12 +96,12 @@ def test_wheel_holds_the_library_and_is_tagged_for_its_platform(hook, tmp_path):
     (wheel,) = (tmp_path / "dist").iterdir()
     assert "-py3-none-" in wheel.name
     assert platform.machine() in wheel.name
-    assert not list(project.rglob("native_*"))
+    assert not [*project.rglob(hook.LIBRARY), *project.rglob(hook.RECORD)]
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "unpacked")
     installed = tmp_path / "unpacked" / "choqolate" / "integral"
     record = hook.json.loads((installed / "native_build.json").read_text())
-    assert record["source"] == hook.hashlib.sha256((FOLDER / "kernel.c").read_bytes()).hexdigest()
+    assert record["source"] == hook.digest(*(FOLDER / name for name in hook.SOURCES))
     library = ctypes.CDLL(str(installed / record["library"]))
     assert library.choquet_workspace_f64_baseline(1, 1, 1, 1, 1, 1) > 0
     assert all(hasattr(library, f"choquet_values_f32_{variant}") for variant in record["variants"])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate.integral import expected_minimum
 from choqolate.integral.expected_minimum import sort_inputs
 from choqolate.integral.factored import FactoredCapacity
 from choqolate.integral.minimum_operator import expect_minima
+from choqolate.integral.native import native_status, without_native
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of PyTorch's tools
 
@@ -112,3 +116,85 @@ def test_autocasting_changes_nothing(parts):
     expected = values_and_gradients()
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(values_and_gradients(), expected, rtol=0, atol=0)
+
+
+def values_and_gradients(u, p, q, g, presorted):
+    free = [x.detach().requires_grad_() for x in (u, p, q)]
+    values = expect_minima(*free, sort_inputs(u) if presorted else None)
+    return values, *torch.autograd.grad((values * g).sum(), free)
+
+
+@pytest.mark.skipif(not native_status().in_use, reason=f"no native kernel: {native_status().reason}")
+@settings(max_examples=40)
+@given(
+    st.sampled_from([torch.float32, torch.float64]),
+    st.one_of(st.integers(1, 70), st.integers(71, 400)),
+    st.one_of(st.integers(1, 20), st.integers(21, 70)),
+    st.one_of(st.integers(0, 8), st.integers(60, 90)),
+    st.sampled_from(["plain", "transposed", "ties"]),
+    st.booleans(),
+    st.integers(1, 5),
+    st.integers(0, 2**31),
+)
+def test_native_and_fallback_agree(dtype, n_inputs, n_terms, n_rows, layout, presorted, threads, seed):
+    generator = torch.Generator().manual_seed(seed)
+    u, p, q, g = (
+        torch.rand(shape, generator=generator, dtype=dtype)
+        for shape in ((n_rows, n_inputs), (n_terms, n_inputs), (n_terms, n_inputs), (n_rows, n_terms))
+    )
+    p, q, g = p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True), g - 0.5
+    if layout == "transposed":
+        u, p, q, g = (x.T.contiguous().T for x in (u, p, q, g))
+    elif layout == "ties":
+        u = (3 * u).floor() / 2  # zeros among them
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        natively = values_and_gradients(u, p, q, g, presorted)
+    finally:
+        torch.set_num_threads(before)
+    with without_native():
+        otherwise = values_and_gradients(u, p, q, g, presorted)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    for mine, its in zip(natively, otherwise, strict=True):
+        scale = its.abs().max().item() if its.numel() else 0.0
+        torch.testing.assert_close(mine, its, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 31, 32, 33, 100])
+def test_kernels_equal_the_definition_and_its_gradients(kernel, n_inputs, monkeypatch):
+    monkeypatch.setattr(expected_minimum, "_WORKSPACE", 900)  # several chunks of rows, several groups of terms
+    generator = torch.Generator().manual_seed(n_inputs)
+    u, p, q, g = (
+        torch.rand(shape, generator=generator, dtype=torch.float64)
+        for shape in ((41, n_inputs), (21, n_inputs), (21, n_inputs), (41, 21))
+    )
+    free = [x.clone().requires_grad_() for x in (u, p, q)]
+    expected = by_definition(*free)
+    expected = expected, *torch.autograd.grad((expected * g).sum(), free)
+    for presorted in (False, True):
+        torch.testing.assert_close(values_and_gradients(u, p, q, g, presorted), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_single_precision_rounds_like_a_few_additions_however_many_inputs_there_are(kernel):
+    generator = torch.Generator().manual_seed(3)
+    u, p, q = (torch.rand(rows, 20_000, generator=generator) for rows in (3, 2, 2))
+    p, q = p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True)
+    exact = expect_minima(u.double(), p.double(), q.double())
+    assert ((expect_minima(u, p, q) - exact).abs() <= 8 * torch.finfo(torch.float32).eps * exact).all()
+
+
+def test_native_bits_do_not_depend_on_the_number_of_threads(kernel):
+    if kernel != "native":
+        pytest.skip("PyTorch divides its work by the number of threads")
+    u, p, q, g = (torch.rand(shape) for shape in ((70, 900), (40, 900), (40, 900), (70, 40)))  # enough to divide
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = values_and_gradients(u, p, q, g, False)
+        torch.set_num_threads(3)
+        together = values_and_gradients(u, p, q, g, False)
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(alone, together, strict=True):
+        assert torch.equal(one, two)

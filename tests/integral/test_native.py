@@ -118,7 +118,7 @@ def test_a_library_that_does_not_fit_is_not_used(tmp_path):
         native_status().reason,
         "the library is missing or damaged; install the package again",
         "the library is missing or damaged; install the package again",
-        "it was built from another version of kernel.c; install the package again",
+        "it was built from another version of its source; install the package again",
         "no C compiler was found when the package was installed",
         "it was not built when the package was installed",
         "it was not built when the package was installed",

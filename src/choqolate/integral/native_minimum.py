@@ -1,4 +1,4 @@
-"""Expected minima and their gradients by the native kernel: the functions of ``expected_minimum``, only faster.
+"""Expected minima and their gradients by the native kernel: the same functions as in ``expected_minimum``.
 
 Rows that come unsorted are sorted some at a time, and terms are taken some at a time, so that what the kernel lays out
 for itself is bounded.
