@@ -36,7 +36,7 @@ clean: ## remove caches, builds and what the commands write by default; .venv st
 	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # -qq keeps errors and drops pip's warnings about the machine it runs on.
-$(STAMP): pyproject.toml constraints.txt hatch_build.py src/choqolate/integral/kernel.c
+$(STAMP): pyproject.toml constraints.txt hatch_build.py $(wildcard src/choqolate/integral/*.[ch])
 	@echo "Setting up .venv (a few minutes the first time)"
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
