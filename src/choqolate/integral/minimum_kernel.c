@@ -9,9 +9,13 @@
  *
  * Arrays are contiguous: order and gaps (rows, inputs), p and q (terms, inputs). The rows of values and g have a step.
  */
+#if defined(__AVX512F__) && !defined(VECTOR_BYTES)
+#define VECTOR_BYTES 32 /* a cell is one cache line, and twice as many cells stay in the cache */
+#endif
 #include "kernel.h"
 
 #define RUN 32       /* places of a walk between two calls of settle */
+#define AHEAD 16     /* places from the one in work to the one that is fetched */
 #define BLOCK 64     /* inputs at a time where a matrix is read both ways */
 #define PART_ROWS 16 /* rows that are worth slopes of their own */
 #ifndef PARTS
@@ -96,6 +100,7 @@ static vec expect(const cell *cells, const int32_t *order, const real *gaps, ind
     for (index k = 0; k < inputs;) {
         for (index stop = smaller(k + RUN, inputs); k < stop; k++) {
             const cell *at = cells + order[k];
+            __builtin_prefetch(cells + order[smaller(k + AHEAD, inputs - 1)]);
             q.low += at->q, p.low += at->p;
             value.low += value_of(&q) * (value_of(&p) * gaps[k]);
         }
@@ -131,6 +136,7 @@ static void add_slopes(const cell *cells, const int32_t *order, const real *gaps
     for (index k = 0; k < inputs;) {
         for (index stop = smaller(k + RUN, inputs); k < stop; k++) {
             const cell *at = cells + order[k];
+            __builtin_prefetch(cells + order[smaller(k + AHEAD, inputs - 1)]);
             q.low += at->q, p.low += at->p;
             summands[k].q = value_of(&p) * gaps[k], summands[k].p = value_of(&q) * gaps[k];
         }
@@ -139,6 +145,7 @@ static void add_slopes(const cell *cells, const int32_t *order, const real *gaps
     for (index k = inputs; k > 0;) {
         for (index stop = larger(k - RUN, 0); k > stop; k--) {
             cell *at = slopes + order[k - 1];
+            __builtin_prefetch(slopes + order[larger(k - 1 - AHEAD, 0)]);
             to_q.low += summands[k - 1].q, to_p.low += summands[k - 1].p;
             at->q += g * value_of(&to_q), at->p += g * value_of(&to_p);
         }
