@@ -139,7 +139,7 @@ class EmbeddingRun:
         """
         if self._on_error == "fail":
             raise ChoqolateError(
-                f"{self.files[row]} cannot be read: {reason}; mend or remove it, or let such files be skipped"
+                f"{self.files[row]} cannot be read: {reason}; fix or remove it, or let such files be skipped"
             )
         self.failures[row] = reason
 
