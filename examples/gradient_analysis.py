@@ -45,6 +45,7 @@ from choqolate.integral.capacity import pair_indices
 from choqolate.integral.operators import integrate_pairs
 from choqolate.metrics import attribution_gini, concept_correlation
 from choqolate.network.architecture import Architecture
+from choqolate.network.batches import RowsInMemory
 from choqolate.network.module import ChoqolateNetwork
 from choqolate.network.training import Objective, train
 from choqolate.plots import style
@@ -247,13 +248,17 @@ def follow_training(u: Tensor, targets: Tensor, epochs: int) -> Course:
     network = ChoqolateNetwork(Architecture(None), u.shape[1], n_classes, seeds=[0] * n_runs, dtype=u.dtype)
     kept: list[Tensor] = []
 
-    def keep(*_: object) -> None:
-        kept.append(in_paper_order(network.nodes.theta.detach().unflatten(0, (n_runs, n_classes))))
+    def keep(_epochs_done: float, loss: float | None) -> None:
+        if loss is not None:  # an epoch has ended
+            kept.append(current())
 
-    keep()
+    def current() -> Tensor:
+        return in_paper_order(network.nodes.theta.detach().unflatten(0, (n_runs, n_classes)))
+
+    kept.append(current())
     objective = Objective(torch.tensor(TEMPERATURES, dtype=u.dtype)[:, None, None], l1=0.0)
-    loop = dict(epochs=epochs, batch_size=BATCH_SIZE, learning_rate=LEARNING_RATE, on_epoch=keep)
-    train(network, u, targets, torch.ones_like(u[:, 0]), objective, **loop)
+    batches = RowsInMemory(u, targets, torch.ones_like(u[:, 0]), BATCH_SIZE)
+    train(network, batches, objective, epochs=epochs, learning_rate=LEARNING_RATE, report=keep)
     theta, phi = torch.stack(kept), features(u)
     parts = [
         [factors(now, phi, targets, temperature) for now in theta[:, run]]
