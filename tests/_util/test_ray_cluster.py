@@ -13,25 +13,30 @@ import pytest
 
 from choqolate._util.ray_cluster import ray_session
 from choqolate.errors import ChoqolateError
+from tests.cli.test_data_commands import choqolate
 
 SESSION = """
-    import os, signal, sys
+    import os, signal
     import psutil
     from choqolate._util.ray_cluster import ray_session
 
     def report(*facts):
         print(*facts, flush=True)
 
-    try:
-        with ray_session(n_cpus=1) as ray:
-            worker = ray.get(ray.remote(lambda: os.getpid()).remote())
-            report(worker, *[child.pid for child in psutil.Process().children(recursive=True)])
-            how = sys.argv[1]
-            if how != "end":
-                os.kill(os.getpid(), getattr(signal, how))
-                signal.pause()
-    finally:
-        report("open" if ray.is_initialized() else "closed", *[key for key in os.environ if key.startswith("RAY_AUTH")])
+    def use(how):
+        try:
+            with ray_session(n_cpus=1) as ray:
+                worker = ray.get(ray.remote(lambda: os.getpid()).remote())
+                report(worker, *[child.pid for child in psutil.Process().children(recursive=True)])
+                if how == "SIGINT":
+                    os.kill(os.getpid(), signal.SIGINT)
+                    signal.pause()
+        finally:
+            token = [key for key in os.environ if key.startswith("RAY_AUTH")]
+            report("open" if ray.is_initialized() else "closed", *token)
+
+    use("end")
+    use("SIGINT")
 """
 
 
@@ -41,21 +46,21 @@ def run(program: str, *arguments: str, home: Path) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment, check=False)
 
 
-@pytest.mark.parametrize("how", ["end", "SIGINT"])
-def test_no_process_of_ray_is_left_however_a_session_ends(how, tmp_path):
-    done = run(SESSION, how, home=tmp_path)
-    first, *rest = done.stdout.splitlines()
-    worker, *processes = map(int, first.split())
-    assert worker in processes
-    assert len(processes) > 3, "the session started no processes of its own"
+def test_no_process_of_ray_is_left_however_a_session_ends(tmp_path):
+    done = run(SESSION, home=tmp_path)
+    ended, closed, interrupted, closed_again = done.stdout.splitlines()
     deadline = time.monotonic() + 20
-    while (alive := [pid for pid in processes if psutil.pid_exists(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not alive
-    assert done.returncode != 0 or how == "end"
-    assert rest == ["closed"], "the environment keeps the token of the session"
-    if how == "end":
-        assert done.stderr == ""
+    for session in (ended, interrupted):
+        worker, *processes = map(int, session.split())
+        assert worker in processes
+        assert len(processes) > 3, "the session started no processes of its own"
+        while (alive := [pid for pid in processes if psutil.pid_exists(pid)]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not alive
+    assert closed == closed_again == "closed", "the environment keeps the token of the session"
+    assert done.returncode != 0
+    assert done.stderr.startswith("Traceback"), "the first session, which ended well, said something"
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
     assert not list(tmp_path.iterdir()), "Ray wrote to the home folder"
 
 
@@ -86,21 +91,10 @@ def test_an_address_at_which_nobody_answers_is_one_sentence():
         pass
 
 
-def test_without_ray_one_sentence_says_what_to_install(tmp_path):
-    program = """
-        import sys
-        sys.modules["ray"] = None
-        from choqolate.cli import main
-
-        for line in sys.argv[1:]:
-            sys.argv = ["choqolate", *line.split(), "--engine", "ray"]
-            try:
-                main()
-            except SystemExit as end:
-                print(end.code, flush=True)
-    """
-    lines = ["embed . -o x", "score . -o x.csv", "fit x.csv -o x", "compare", "debias", "reproduce"]
-    done = run(program, *lines, home=tmp_path)
-    assert done.stdout.split() == ["2"] * len(lines)
-    sentence = "choqolate: Expected Ray for the engine ray, but it is not installed. Run: pip install 'choqolate[ray]'"
-    assert " ".join(done.stderr.split()) == " ".join([sentence] * len(lines))
+def test_without_ray_one_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for line in ("embed . -o x", "score . -o x.csv", "fit x.csv -o x", "compare", "debias", "reproduce"):
+        done = choqolate(*line.split(), "--engine", "ray")
+        assert done.code == 2
+        sentence = "Expected Ray for the engine ray, but it is not installed. Run: pip install 'choqolate[ray]'"
+        assert " ".join(done.err.split()) == f"choqolate: {sentence}"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from choqolate.concepts.embedding import Embeddings
 from tests.concepts.image_files import write_album
 
-SHARD_ROWS = 64  # small shards, so that few images fill many of them
+SHARD_ROWS = 32  # small shards, so that few images fill many of them
 N_IMAGES = 18 * SHARD_ROWS + 25
 HEAVY = ["torch", "sklearn", "transformers.models.clip.modeling_clip", "choqolate.cli", "choqolate.concepts.embedding"]
 

@@ -171,15 +171,15 @@ def test_one_run_claims_no_deviation(small):
 
 
 @pytest.mark.long
-def test_ten_runs_of_the_demo(tmp_path):
+def test_five_runs_of_the_demo(tmp_path):
     """What the data set is for: removal helps, a placebo does not, nodes can be read. One test, as it takes long."""
-    full = run_birds(tmp_path / "demo", n_runs=10, verbose=False)
+    full = run_birds(tmp_path / "demo", n_runs=5, verbose=False)
     before = np.array(full.ours.worst_groups)
     assert [outcome.name for outcome in full.removals] == ["rescale", "rescale, recalibrated", "canonical", "impute"]
     for outcome in full.removals:
         lifts = np.array(outcome.worst_groups) - before
         assert lifts.mean() >= 0.15, outcome.name
-        assert (lifts > 0).sum() >= 9, outcome.name
+        assert (lifts > 0).sum() >= 4, outcome.name
     assert (np.array(full.placebo.worst_groups) - before).mean() < 0.02
 
     assert full.ours.gini.mean >= 0.7

@@ -119,6 +119,20 @@ def _temporary(target: Path) -> Path:
     return target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
+def read_text(path: Path, what: str) -> str:
+    """The text of a file in UTF-8; errors name what was expected, such as ``"a word list"``."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ChoqolateError(f"Expected {what} in UTF-8, but {path} is not. Save it as UTF-8.") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ChoqolateError(f"Expected {what}, but {path} cannot be read: {reason}. Check the name.") from None
+    if "\0" in text:
+        raise ChoqolateError(f"Expected {what}, but {path} is a binary file. Name a text file.")
+    return text
+
+
 def write_bytes(target: Path, content: bytes) -> None:
     """Replace a file's content in one step."""
     with replacing(target) as temporary:

@@ -187,7 +187,7 @@ def score(
     ],
     concepts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='Text file with a concept a line; "sea | ocean" gives a synonym.'),
+        typer.Option(metavar="FILE", help='Text file with one concept per line; "sea | ocean" gives a synonym.'),
     ] = None,
     spurious: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Concepts known to be spurious, in the same form.")
@@ -319,7 +319,7 @@ def _vocabulary(
     if concepts is None and spurious is not None:
         raise ChoqolateError("expected --concepts with --spurious: the other words to score for")
     if concepts is None and dataset is None:
-        raise ChoqolateError("expected the words to score for: give --concepts words.txt, a text file with one a line")
+        raise ChoqolateError("expected the words to score for: give --concepts words.txt, one word per line")
     templates = tuple(template or TEMPLATES)
     return (
         dataset_vocabulary(dataset, templates) if concepts is None else Vocabulary.read(concepts, spurious, templates)

@@ -140,7 +140,7 @@ def remove(
     ] = None,
     words: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Text file with a concept a line.", show_default=False),
+        typer.Option("--from", metavar="FILE", help="Text file with one concept per line.", show_default=False),
     ] = None,
     spurious: Annotated[
         bool, typer.Option("--spurious", help="Remove what the scores or the model mark as spurious.")

@@ -125,7 +125,7 @@ def _show_places(console: Console, demo: BirdsDemo) -> None:
     console.print(Text("To audit it in the browser and take concepts out:"))
     audit = shlex.join(["choqolate", "studio", str(demo.folder / "model"), "--scores", str(scores)])
     console.print(Text(f"  {printable_name(audit)}"), soft_wrap=True)
-    console.print(Text("With your own images, a folder for each class, and words, one a line (loads CLIP once):"))
+    console.print(Text("With your own images, a folder for each class, and words, one per line (loads CLIP once):"))
     for command in NEXT:
         console.print(Text(f"  {command}"), soft_wrap=True)
 

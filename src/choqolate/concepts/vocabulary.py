@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from choqolate._util.checks import as_names, check_unique, find_concepts
+from choqolate._util.files import read_text
 from choqolate._util.text import counted, listed
 from choqolate.data.provenance import VocabularyRecord
 from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -63,7 +64,7 @@ class Vocabulary:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         if not concepts:
-            raise ChoqolateError("expected at least one concept, got none: list one a line")
+            raise ChoqolateError("expected at least one concept, got none: list one per line")
         check_unique(concepts)
         if any(not word.strip() for words in synonyms for word in words):
             raise ChoqolateError("expected concepts and synonyms with a name, got an empty one: leave it out")
@@ -96,7 +97,7 @@ class Vocabulary:
         lines, marked = _lines(Path(path)), [] if spurious is None else _lines(Path(spurious))
         words = cls._from_words(lines, marked, templates)
         if len(words) == 1 and "," in words.concepts[0]:
-            message = f"one concept only, {words.concepts[0]!r}: if these are several, write one a line"
+            message = f"one concept only, {words.concepts[0]!r}: if these are several, write one per line"
             warnings.warn(message, ChoqolateWarning, stacklevel=2)
         return words
 
@@ -226,18 +227,9 @@ def read_lines(lines: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, with at least one concept among them."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ChoqolateError(f"expected UTF-8 text, {path} is not: save the list of concepts as UTF-8") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise ChoqolateError(f"expected a text file with a concept a line, {path} cannot be read: {reason}") from None
-    if "\0" in text:
-        raise ChoqolateError(f"expected a text file with a concept a line, {path} is a binary file")
-    lines = text.splitlines()
+    lines = read_text(path, "a text file with one concept per line").splitlines()
     if not any(line.strip() and not line.strip().startswith("#") for line in lines):
-        raise ChoqolateError(f"expected a concept a line, {path} has none: write one a line")
+        raise ChoqolateError(f"Expected one concept per line, but {path} has none. Write one on each line.")
     return lines
 
 

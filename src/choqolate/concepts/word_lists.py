@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from choqolate._util.checks import as_names
+from choqolate._util.files import read_text
 from choqolate._util.text import counted, printable
 from choqolate.concepts.vocabulary import Vocabulary, concept_key
 from choqolate.errors import ChoqolateError
@@ -127,20 +128,9 @@ def _read(path: Path) -> tuple[str, list[tuple[tuple[str, ...], str | None]]]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.is_file() and path.stat().st_size > MAX_BYTES:
-            raise ChoqolateError(
-                f"Expected a word list of at most {MAX_BYTES >> 20} MB, but {path} is larger. Split it."
-            )
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ChoqolateError(f"Expected a word list in UTF-8, but {path} is not. Save it as UTF-8.") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise ChoqolateError(f"Expected a word list, but {path} cannot be read: {reason}. Check the name.") from None
-    if "\0" in text:
-        raise ChoqolateError(f"Expected a word list, but {path} is a binary file. Name a text or JSON file.")
-    return text
+    if path.is_file() and path.stat().st_size > MAX_BYTES:
+        raise ChoqolateError(f"Expected a word list of at most {MAX_BYTES >> 20} MB, but {path} is larger. Split it.")
+    return read_text(path, "a word list")
 
 
 def _json(text: str, path: Path) -> Any:

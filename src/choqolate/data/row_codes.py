@@ -46,9 +46,20 @@ class RowCodes:
     def __len__(self) -> int:
         return len(self.labels)
 
-    has_labels = property(lambda self: bool((self.labels >= 0).any()))
-    has_split = property(lambda self: bool((self.split >= 0).any()))
-    has_groups = property(lambda self: bool((self.groups >= 0).any()))
+    @property
+    def has_labels(self) -> bool:
+        """Whether the label of any row is known."""
+        return bool((self.labels >= 0).any())
+
+    @property
+    def has_split(self) -> bool:
+        """Whether the split of any row is known."""
+        return bool((self.split >= 0).any())
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the group of any row is known."""
+        return bool((self.groups >= 0).any())
 
     def take(self, rows: Any) -> Self:
         """The given rows, by index, slice or mask."""

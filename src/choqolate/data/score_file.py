@@ -74,12 +74,30 @@ class ScoreFile:
         self._mask: np.ndarray | None = None  # of these among the rows of the file
         self._columns: list[int] | None = None  # of these among the concepts of the file
 
-    concepts: tuple[str, ...] = property(lambda self: self.header.concepts)  # type: ignore[assignment]
-    spurious: tuple[str, ...] = property(lambda self: self.header.spurious)  # type: ignore[assignment]
-    provenance: Provenance = property(lambda self: self.header.provenance)  # type: ignore[assignment]
-    classes: tuple[str, ...] = property(lambda self: self.codes.classes)  # type: ignore[assignment]
+    @property
+    def concepts(self) -> tuple[str, ...]:
+        """Names of the concepts."""
+        return self.header.concepts
 
-    has_split: bool = property(lambda self: self.codes.has_split)  # type: ignore[assignment]
+    @property
+    def spurious(self) -> tuple[str, ...]:
+        """Those of the concepts that are known to be spurious."""
+        return self.header.spurious
+
+    @property
+    def provenance(self) -> Provenance:
+        """How the scores came about."""
+        return self.header.provenance
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the table."""
+        return self.codes.classes
+
+    @property
+    def has_split(self) -> bool:
+        """Whether rows are known to be for training, validation or testing."""
+        return self.codes.has_split
 
     def __len__(self) -> int:
         return sum(self.row_groups)
