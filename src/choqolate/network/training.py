@@ -147,6 +147,7 @@ def train(
             optimizer.step(gradients)
             loss_sum.add_(losses, alpha=len(batch.targets))
             hits += right
+            del batch  # not beside the next one in memory
             if report is not None:
                 report(step / batches.n_steps, None)
         if add_up is not None:
