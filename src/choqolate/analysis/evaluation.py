@@ -68,7 +68,7 @@ def evaluate(
     Args:
         model: a fitted classifier, ours or a baseline.
         table: scores with labels; those of a :class:`~choqolate.data.score_file.ScoreFile` are read block by block, in
-            three or four passes, and give the same numbers.
+            three to five passes, and give the same numbers.
         split: ``"train"``, ``"val"``, ``"test"`` or ``"all"``; by default as :func:`held_out` chooses.
         verbose: show a progress bar for a file that is read block by block (on a terminal).
 
