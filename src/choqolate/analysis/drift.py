@@ -280,7 +280,7 @@ def _concept_drifts(
     step = max(1, _BLOCK_VALUES // (len(first) + len(second)))
     for start in range(0, len(names), step):
         part = slice(start, start + step)
-        scaling = type(model.scaling_)(model.scaling_.low[part], model.scaling_.high[part])
+        scaling = model.scaling_.take(part)
         a, b = (scaling.unclipped(table.scores[:, part].astype(np.float64)) for table in (first, second))
         outside = [((z < 0) | (z > 1)).mean(axis=0) for z in (a, b)]
         columns.append(np.stack([b.mean(axis=0) - a.mean(axis=0), ks_statistics(a, b), *outside]))

@@ -19,6 +19,7 @@ from choqolate.explain.model_protocols import check_choquet_model
 from choqolate.explain.redundancy import correlated_groups
 from choqolate.metrics import Proportion, concept_correlation
 from choqolate.metrics.intervals import TOO_FEW, difference_intervals, fisher_p_values
+from choqolate.network.scaling import ScaledRows
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores
@@ -194,8 +195,8 @@ class _SliceCounts:
         self.marked = set(spurious_concepts(model, table))
         self.shares = model.concept_shares_
         train = _training(model, table, rows)
-        self._train, self._classes = model.scale(inputs(model, train)), class_places(train.labels, model.classes_)
-        self._scores, self._truth = model.scale(inputs(model, rows)), class_places(rows.labels, model.classes_)
+        self._train, self._classes = _scaled(model, train), class_places(train.labels, model.classes_)
+        self._scores, self._truth = _scaled(model, rows), class_places(rows.labels, model.classes_)
         self._right = np.asarray(model.predict(inputs(model, rows)) == model.classes_[self._truth])
         n_classes, n_concepts = len(self.labels), len(self.names)
         self.middle, self.above = self._middles()
@@ -229,17 +230,16 @@ class _SliceCounts:
         means = np.where(self._known[:, None], means, others)
         return (means + others) / 2, means > others
 
-    def is_off(self, r: int, concepts: int | slice = slice(None)) -> np.ndarray:
+    def is_off(self, r: int, concepts: slice | list[int] = slice(None)) -> np.ndarray:
         """Which images of a class ``(n_r, M)`` look like the other classes with respect to each concept."""
-        off: np.ndarray = (self._scores[self._truth == r, concepts] > self.middle[r, concepts]) != self.above[
-            r, concepts
-        ]
+        scores = self._scores.columns(concepts, self._truth == r)
+        off: np.ndarray = (scores > self.middle[r, concepts]) != self.above[r, concepts]
         return off
 
     def slice_of(self, r: int, j: int) -> FailingSlice:
         """The slice of one class and one concept."""
         own = np.flatnonzero(self._truth == r)
-        failing = own[self.is_off(r, j) & ~self._right[own]]
+        failing = own[self.is_off(r, [j])[:, 0] & ~self._right[own]]
         return FailingSlice(
             label=self.labels[r],
             concept=self.names[j],
@@ -248,7 +248,7 @@ class _SliceCounts:
             others=Proportion(*(int(count) for count in self.on[:, r, j])),
             interval=(float(self.low[r, j]), float(self.high[r, j])),
             p_value=float(self.p_values[r, j]),
-            association=_correlation(self._train[:, j], self._classes == r),
+            association=_correlation(self._train.columns([j])[:, 0], self._classes == r),
             mistakes=tuple(failing.tolist()),
         )
 
@@ -257,7 +257,7 @@ class _SliceCounts:
         if len(suspected) < 2:
             yield from ([int(j)] for j in suspected)
             return
-        inner = self._train[:, suspected].copy()
+        inner = self._train.columns(suspected)
         for r in np.flatnonzero(self._known):
             inner[self._classes == r] -= inner[self._classes == r].mean(0)
         correlation = np.nan_to_num(concept_correlation(inner)) if len(inner) > 1 else np.eye(len(suspected))
@@ -284,6 +284,10 @@ class _SliceCounts:
             return None
         r, j = np.unravel_index(int(self.low.argmax()), self.low.shape)
         return self.slice_of(int(r), int(j))
+
+
+def _scaled(model: ChoqolateClassifier, rows: ConceptScores) -> ScaledRows:
+    return ScaledRows(model.checked_scores(inputs(model, rows)), model.scaling_)
 
 
 def _in_use(model: ChoqolateClassifier) -> np.ndarray:

@@ -41,6 +41,10 @@ class MinMax:
         still: np.ndarray = self.low == self.high
         return still
 
+    def take(self, concepts: Any) -> MinMax:
+        """The range of some concepts, by a slice, a mask or indices."""
+        return MinMax(self.low[concepts], self.high[concepts])
+
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Scale scores ``X (n, M)`` to [0, 1], in float64."""
         scaled = self.unclipped(X)
@@ -84,11 +88,14 @@ class ScaledRows:
         """The rows of an index, a slice or a mask, scaled to [0, 1] in float64."""
         return self.scaling(self.scores[rows])
 
+    def columns(self, concepts: Any, rows: Any = slice(None)) -> np.ndarray:
+        """The concepts of a slice, a mask or indices, for all rows or some, scaled to [0, 1] in float64."""
+        return self.scaling.take(concepts)(self.scores[:, concepts][rows])
+
     def means(self, weights: np.ndarray) -> np.ndarray:
         """Weighted means of the scaled scores ``(M,)``, some columns at a time."""
         means, step = np.empty(self.scores.shape[1]), max(2, _BLOCK_VALUES // max(1, len(self)))
         for start in range(0, len(means), step):
             some = slice(start, start + step)
-            scaling = MinMax(self.scaling.low[some], self.scaling.high[some])
-            means[some] = np.average(scaling(self.scores[:, some]), axis=0, weights=weights)
+            means[some] = np.average(self.columns(some), axis=0, weights=weights)
         return means
