@@ -64,23 +64,6 @@ def test_no_process_of_ray_is_left_however_a_session_ends(tmp_path):
     assert not list(tmp_path.iterdir()), "Ray wrote to the home folder"
 
 
-def test_a_ray_that_the_program_started_itself_stays(tmp_path):
-    program = """
-        import os
-        os.environ["RAY_AUTH_MODE"] = "disabled"
-        import ray
-        from choqolate._util.ray_cluster import ray_session
-
-        ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
-        kept = ray.put("kept")
-        with ray_session() as used:
-            assert used is ray
-            print(ray.get(kept))
-        print(ray.is_initialized(), ray.get(kept))
-    """
-    assert run(program, home=tmp_path).stdout.splitlines() == ["kept", "True kept"]
-
-
 def test_an_address_at_which_nobody_answers_is_one_sentence():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

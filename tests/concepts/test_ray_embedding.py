@@ -101,6 +101,7 @@ def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_giv
                 encoders = Together(tmp_path / "ready")
                 spread = embed(album, encoders, target, batch_size=6, engine="ray", tell=tell)
             assert killed.is_set()
+            assert ray.is_initialized()  # a Ray that the program joined itself stays
         assert told[0] == "waiting for room in the Ray cluster: 1 CPU needed, 0 of 2 free"
         assert told[-1] == "an encoder of the Ray cluster is lost: what it was doing is done again"
         check_equal(spread, local)
