@@ -4,7 +4,8 @@
 
 Files are as for ``real_scores.py``; ``classes.txt`` lists the names of the classes, one per line, so that concepts that
 name a class are dropped. Every list is measured alone, then all of them together, then 100 of them: chosen on training
-rows by ``choqolate vocabulary``, and at random as a control.
+rows by ``choqolate vocabulary``, and at random as a control. ``--keep 0`` measures the lists alone, and ``--center``
+subtracts the mean training image and the mean text before the cosines.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from choqolate.concepts.vocabulary_choice import choose_vocabulary
 from choqolate.concepts.word_lists import WordList
 
 
-def read_table(images: str, lists: list[str]) -> tuple[cq.ConceptScores, dict[str, list[str]]]:
+def read_table(images: str, lists: list[str], center: bool) -> tuple[cq.ConceptScores, dict[str, list[str]]]:
     """Scores for all names, each once, and the names of each list."""
     pixels = np.load(images)
     names, vectors, by_list = [], [], {}
@@ -32,8 +33,11 @@ def read_table(images: str, lists: list[str]) -> tuple[cq.ConceptScores, dict[st
         vectors.append(unit(texts["embeddings"]))
     tidy = [name.replace("_", " ").casefold() for name in names]
     first = [tidy.index(name) for name in dict.fromkeys(tidy)]
-    scores = unit(pixels["embeddings"]) @ np.concatenate(vectors)[first].T
     labels, split = [str(label) for label in pixels["labels"]], [str(part) for part in pixels["split"]]
+    shown, words = unit(pixels["embeddings"]), np.concatenate(vectors)[first]
+    if center:
+        shown, words = unit(shown - shown[np.array(split) == "train"].mean(0)), unit(words - words.mean(0))
+    scores = shown @ words.T
     return cq.ConceptScores(scores, [names[i] for i in first], labels=labels, split=split), by_list
 
 
@@ -69,7 +73,8 @@ def main() -> None:
     parser.add_argument("images")
     parser.add_argument("lists", nargs="+")
     parser.add_argument("--classes", required=True)
-    parser.add_argument("--keep", type=int, default=100)
+    parser.add_argument("--keep", type=int, default=100, help="concepts to choose; 0 measures the lists alone")
+    parser.add_argument("--center", action="store_true", help="subtract the mean image and the mean text")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--nodes", type=int, help="nodes; by default one layer")
     parser.add_argument("--interactions", default="none", help="of vocabularies of more than 200 concepts")
@@ -78,7 +83,7 @@ def main() -> None:
     parser.add_argument("--bipolar", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", cq.ChoqolateWarning)
-    table, by_list = read_table(arguments.images, arguments.lists)
+    table, by_list = read_table(arguments.images, arguments.lists, arguments.center)
     classes = Path(arguments.classes).read_text(encoding="utf-8").splitlines()
 
     def show(name: str, concepts: tuple[str, ...]) -> None:
@@ -98,6 +103,8 @@ def main() -> None:
     for name, words in by_list.items():
         clean = choose_vocabulary(WordList.of(words), classes=classes).vocabulary
         show(name, columns(clean))
+    if not arguments.keep:
+        return
     whole = choose_vocabulary(WordList.of(table.concepts), classes=classes).vocabulary
     everything = columns(whole)
     show("all lists", everything)
