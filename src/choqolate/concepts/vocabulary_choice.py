@@ -35,7 +35,6 @@ from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
 
 WAYS = ("medoids", "relevance")
-_IMAGES_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,12 +203,12 @@ def _from_embeddings(source: Embeddings, left: Remaining, texts: np.ndarray, ver
     """Evidence from vectors of images, read in blocks."""
     rows = _training(left, source.manifest.rows)
     labels = source.manifest.labels
+    found = source.folder.images.find([source.digests[row] for row in rows])
 
     def blocks() -> Iterator[np.ndarray]:
         with item_bar(len(rows), "reading vectors of images", enabled=verbose) as advance:
-            for start in range(0, len(rows), _IMAGES_AT_ONCE):
-                block = rows[start : start + _IMAGES_AT_ONCE]
-                yield source.folder.images.get([source.digests[row] for row in block])
+            for block in found.blocks():
+                yield block
                 advance(len(block))
 
     return evidence_from_images(blocks(), texts, ClassRows.of(None if labels is None else labels[rows]))
