@@ -301,6 +301,8 @@ def test_wrong_parameters(tmp_path, backbone):
     for wrong in ({"on_error": "cry"}, {"workers": -1}, {"batch_size": 0}, {"workers": 1.5}):
         with pytest.raises(cq.ChoqolateError, match=next(iter(wrong))):
             embed(manifest, backbone, **wrong)
+    with pytest.raises(cq.ChoqolateError, match="no devices with engine='ray'"):
+        embed(manifest, backbone, engine="ray", devices=["cuda:1"])
     with pytest.raises(cq.ChoqolateError, match="at least one image"):
         embed(Manifest(tmp_path, []), backbone)
 
