@@ -338,7 +338,7 @@ def test_words_named_like_a_class_are_mentioned(here):
     (here / "answers.txt").write_text("Gull\nforest\nsea\n")
     said = score("photos", words="answers.txt")
     assert said.err == (
-        SPLIT_NOTE + "choqolate: note: words that name a class are the answer itself, better score without: Gull\n"
+        SPLIT_NOTE + "choqolate: note: concepts that name a class give the answer away; score without them: 'Gull'\n"
     )
 
 
@@ -605,7 +605,7 @@ def test_ctrl_c_says_that_it_stopped(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(TransformersBackbone, "encode_pixels", stop)
-    kept = "choqolate: note: what is encoded so far is kept, the same command goes on from there\n"
+    kept = "choqolate: note: what is encoded so far is kept: run the same command again to continue\n"
     assert score() == (130, "", f"{kept}choqolate: stopped\n")
 
 
