@@ -23,7 +23,6 @@ from choqolate.datasets import read_folder
 from tests.concepts.image_files import age, bad_files, draw, encoded, odd_files, write_album
 from tests.tiny import write_clip
 
-
 LOCKING = """
 import fcntl, sys
 file = open(sys.argv[1], "rb+")
@@ -126,7 +125,7 @@ def test_the_second_run_reads_no_image(tmp_path, counting, wait_until_settled):
 
 def test_a_second_look_reads_only_what_is_new(tmp_path, backbone, wait_until_settled):
     manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 3))
-    wait_until_settled(manifest.files())
+    wait_until_settled()
     folder = embed(manifest, backbone, tmp_path / "vectors", workers=0).folder
     passed: set[str] = set()
     known, seen = folder.contents(passed)
