@@ -93,7 +93,8 @@ def test_near_duplicates_are_those_of_the_whole_matrix(monkeypatch):
     assert 20 < len(expected) < 100
 
 
-def test_evidence_is_plain_correlation():
+def test_evidence_is_plain_correlation(monkeypatch):
+    monkeypatch.setattr("choqolate.concepts.word_evidence._BLOCK_SCORES", 150)  # three words at a time
     rng = np.random.default_rng(0)
     images, texts = rng.normal(size=(50, 8)) + 1, rng.normal(size=(20, 8))
     labels = np.array(["a", "b", "c"])[np.arange(50) % 3]

@@ -116,20 +116,18 @@ class _DeviceEncoder:
         return answer
 
     def _receive(self) -> None:
-        try:
-            with suppress(EOFError, OSError):
-                while True:
-                    number, result, error = self._connection.recv()
-                    with self._lock:
-                        answer = self._answers.pop(number)
-                    if error is None:
-                        answer.set_result(result)
-                    else:
-                        answer.set_exception(error)
-        finally:  # nobody listens any more, whatever the reason
-            with self._lock:
-                self._connection.close()
-            self._lose_all()
+        with suppress(Exception):  # the far end is gone, or what it says cannot be read
+            while True:
+                number, result, error = self._connection.recv()
+                with self._lock:
+                    answer = self._answers.pop(number)
+                if error is None:
+                    answer.set_result(result)
+                else:
+                    answer.set_exception(error)
+        with self._lock:
+            self._connection.close()  # nobody listens any more
+        self._lose_all()
 
     def _lose_all(self) -> None:
         with self._lock:

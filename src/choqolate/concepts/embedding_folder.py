@@ -128,9 +128,7 @@ class EmbeddingFolder:
             known.update(table["digest"].to_pylist())
             if "path" in table.column_names:
                 seen |= _as_seen(table)
-        with suppress(
-            Unreadable, OSError, pa.ArrowException, KeyError
-        ):  # without it files are read again, nothing is lost
+        with suppress(Unreadable, OSError, pa.ArrowException, KeyError):  # without it files are read again
             state = file_state(str(self.path / FILES))
             if (notes := f"{FILES} {state}") not in passed:
                 seen |= _as_seen(pq.read_table(self.path / FILES))
