@@ -79,27 +79,7 @@ def score_images(
         ChoqolateError: if there is nothing to score, the concepts are not usable, the encoder does not fit, or an
             argument has no meaning for this source.
     """
-    encoded, words, encoder = _encode(
-        source,
-        concepts,
-        dataset=dataset,
-        options=options,
-        manifest=manifest,
-        backbone=backbone,
-        device=device,
-        precision=precision,
-        embeddings=embeddings,
-        workers=workers,
-        batch_size=batch_size,
-        on_error=on_error,
-        quarantine=quarantine,
-        engine=engine,
-        address=address,
-        tell=tell,
-        on_read=on_read,
-        on_embedded=on_embedded,
-        verbose=verbose,
-    )
+    encoded, words, encoder = _encode(**locals())  # all arguments, by name
     return score(encoded, words, encoder, verbose=verbose).with_split()
 
 
