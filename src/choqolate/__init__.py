@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from choqolate.concepts.embedding import Embeddings, embed
     from choqolate.concepts.new_images import score_for_model
     from choqolate.concepts.preprocessing import ImageTransform
-    from choqolate.concepts.score_images import score_images
+    from choqolate.concepts.score_images import score_images, score_images_to_file
     from choqolate.concepts.scoring import score
     from choqolate.concepts.vocabulary import Vocabulary
+    from choqolate.concepts.vocabulary_choice import choose_vocabulary
+    from choqolate.concepts.word_lists import read_words
     from choqolate.data.manifest import Manifest
     from choqolate.data.scores import ConceptScores
     from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -69,6 +71,7 @@ _HOME = {
     "canonical_form": "choqolate.integral",
     "capacity_table": "choqolate.integral",
     "check_redundancy": "choqolate.explain.redundancy",
+    "choose_vocabulary": "choqolate.concepts.vocabulary_choice",
     "choquet": "choqolate.integral",
     "datasets": "choqolate.datasets",
     "debiasing": "choqolate.debiasing",
@@ -91,10 +94,12 @@ _HOME = {
     "moebius_transform": "choqolate.integral",
     "node_stability": "choqolate.explain.node_stability",
     "plots": "choqolate.plots",
+    "read_words": "choqolate.concepts.word_lists",
     "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
-    "score_images": "choqolate.concepts.score_images",
     "score_for_model": "choqolate.concepts.new_images",
+    "score_images": "choqolate.concepts.score_images",
+    "score_images_to_file": "choqolate.concepts.score_images",
     "shapley_values": "choqolate.integral",
     "show_config": "choqolate.integral.configuration",
     "trade_off": "choqolate.analysis.trade_off",
@@ -118,6 +123,7 @@ __all__ = [
     "canonical_form",
     "capacity_table",
     "check_redundancy",
+    "choose_vocabulary",
     "choquet",
     "datasets",
     "debiasing",
@@ -140,10 +146,12 @@ __all__ = [
     "moebius_transform",
     "node_stability",
     "plots",
+    "read_words",
     "save_edits",
     "score",
     "score_for_model",
     "score_images",
+    "score_images_to_file",
     "shapley_values",
     "show_config",
     "trade_off",

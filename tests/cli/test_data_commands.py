@@ -338,7 +338,7 @@ def test_words_named_like_a_class_are_mentioned(here):
     (here / "answers.txt").write_text("Gull\nforest\nsea\n")
     said = score("photos", words="answers.txt")
     assert said.err == (
-        SPLIT_NOTE + "choqolate: note: words that name a class are the answer itself, better score without: Gull\n"
+        SPLIT_NOTE + "choqolate: note: concepts that name a class give the answer away; score without them: 'Gull'\n"
     )
 
 
@@ -509,7 +509,7 @@ MISTAKES = [
     ("score photos --concepts gone.txt -o new.csv --backbone clip", "gone.txt cannot be read: No such file"),
     ("score photos --concepts empty -o new.csv --backbone clip", "empty cannot be read: Is a directory"),
     ("score photos --concepts blank.txt -o new.csv --backbone clip", "blank.txt has none"),
-    ("score photos --concepts photos/gull/00.png -o new.csv --backbone clip", "00.png is not: save the list"),
+    ("score photos --concepts photos/gull/00.png -o new.csv --backbone clip", "00.png is not. Save it as UTF-8"),
     ("score photos --concepts words.txt --spurious gone.txt -o new.csv --backbone clip", "gone.txt cannot be read"),
     ("score photos --concepts words.txt --spurious words.txt -o new.csv --backbone clip", "got 'sea', 'forest'"),
     ("score photos --concepts words.txt -o new.csv --backbone clip --template photo", "expected {} once in every"),
@@ -605,7 +605,7 @@ def test_ctrl_c_says_that_it_stopped(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(TransformersBackbone, "encode_pixels", stop)
-    kept = "choqolate: note: what is encoded so far is kept, the same command goes on from there\n"
+    kept = "choqolate: note: what is encoded so far is kept: run the same command again to continue\n"
     assert score() == (130, "", f"{kept}choqolate: stopped\n")
 
 
@@ -716,7 +716,7 @@ def test_names_are_printed_as_they_are(here):
     output = "my [b] scores.parquet"
     said = score("odd [red] photos", "--template", "{}", words="odd.txt", output=output)
     assert said.code == 0, said.err
-    assert "better score without: [BOLD]gull\n" in said.err
+    assert "score without them: '[BOLD]gull'\n" in said.err
     assert f"The scores are in {output}. Next:\n  choqolate fit '{output}' -o model\n" in said.out
     table = cq.ConceptScores.load(output)
     assert set(table.labels) == set(labels)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,12 +16,20 @@ import choqolate as cq
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import SHARD_ROWS, Embeddings, embed, write_quarantine
 from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
-from choqolate.concepts.preprocessing import decode
+from choqolate.concepts.preprocessing import FileState, decode
 from choqolate.concepts.vector_store import VectorStore
 from choqolate.data.manifest import Manifest
 from choqolate.datasets import read_folder
 from tests.concepts.image_files import age, bad_files, draw, encoded, odd_files, write_album
 from tests.tiny import write_clip
+
+LOCKING = """
+import fcntl, sys
+file = open(sys.argv[1], "rb+")
+fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+print("!", end="", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +121,20 @@ def test_the_second_run_reads_no_image(tmp_path, counting, wait_until_settled):
     assert opened == []
     assert counting.images == 20
     np.testing.assert_array_equal(last.vectors(), first.vectors())
+
+
+def test_a_second_look_reads_only_what_is_new(tmp_path, backbone, wait_until_settled):
+    manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 3))
+    wait_until_settled()
+    folder = embed(manifest, backbone, tmp_path / "vectors", workers=0).folder
+    passed: set[str] = set()
+    known, seen = folder.contents(passed)
+    assert (len(known), len(seen)) == (3, 3)
+    assert folder.contents(passed) == (set(), {})
+    folder.note_files({("another.png", FileState(1, 2, 3, 4)): b"a" * 32})
+    known, seen = folder.contents(passed)
+    assert (len(known), len(seen)) == (0, 4)
+    assert folder.contents(passed) == (set(), {})
 
 
 def test_renamed_and_copied_images_are_recognised(tmp_path, counting):
@@ -301,6 +325,8 @@ def test_wrong_parameters(tmp_path, backbone):
     for wrong in ({"on_error": "cry"}, {"workers": -1}, {"batch_size": 0}, {"workers": 1.5}):
         with pytest.raises(cq.ChoqolateError, match=next(iter(wrong))):
             embed(manifest, backbone, **wrong)
+    with pytest.raises(cq.ChoqolateError, match="no devices with engine='ray'"):
+        embed(manifest, backbone, engine="ray", devices=["cuda:1"])
     with pytest.raises(cq.ChoqolateError, match="at least one image"):
         embed(Manifest(tmp_path, []), backbone)
 
@@ -313,8 +339,19 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path, backbone):
     (images / ".new.parquet.1-aa.tmp").write_bytes(b"of another process at work")
     age(images)
     (images / ".new.parquet.1-aa.tmp").touch()
-    embed(manifest, backbone, tmp_path / "vectors", workers=0)
+    abandoned, busy, fresh = (tmp_path / "vectors" / f".{name}.claims" for name in ("abandoned", "busy", "fresh"))
+    for path in (abandoned, busy, fresh):
+        path.write_bytes(b"1")
+    for path in (abandoned, busy):
+        os.utime(path, (0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKING, str(busy)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.read(1) == b"!"
+        embed(manifest, backbone, tmp_path / "vectors", workers=0)
+        process.stdin.close()
     assert [path.name for path in images.glob(".*")] == [".new.parquet.1-aa.tmp"]
+    assert [path.exists() for path in (abandoned, busy, fresh)] == [False, True, True]
 
 
 def test_folders_that_change_places_are_noticed(tmp_path, counting, wait_until_settled):

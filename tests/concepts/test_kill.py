@@ -27,11 +27,16 @@ def embed(*arguments: str) -> None:
     from choqolate.cli import main
 
     os.setsid()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+    os.dup2(os.open(said_by(arguments[2], os.getpid()), os.O_WRONLY | os.O_CREAT), sys.__stdout__.fileno())
     torch.set_num_threads(1)
     embedding.SHARD_ROWS = SHARD_ROWS
     sys.argv = ["choqolate", "embed", *arguments]
     main()
+
+
+def said_by(output: object, process: int | None) -> str:
+    """The file that a command writes to instead of a terminal."""
+    return f"{output}.{process}.txt"
 
 
 def start(album, output, clip_folder) -> BaseProcess:

@@ -14,6 +14,7 @@ from choqolate.concepts import embedding
 from choqolate.concepts.backbones import load_backbone
 from choqolate.concepts.embedding import Embeddings, embed
 from choqolate.concepts.mini_backbone import MiniBackbone
+from choqolate.errors import ChoqolateError
 from tests.concepts.image_files import write_album
 from tests.ray_nodes import node_killed_when, two_nodes
 
@@ -60,6 +61,23 @@ def test_one_process_per_device_gives_what_one_process_gives(album, tmp_path, ba
     split = embed(album, backbone, tmp_path / "split", workers=0, batch_size=6, devices=["cpu", "cpu"])
     check_equal(split, local)
     assert split.n_encoded == N_IMAGES
+
+
+class Broken(MiniBackbone):
+    """A backbone that cannot be loaded in another process, and says so in an error that cannot be sent."""
+
+    def encode_images(self, images):
+        raise _Unsendable("no room for the weights", 7)
+
+
+class _Unsendable(Exception):
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(f"{reason} ({code})")  # called with this text alone when it is unpickled
+
+
+def test_one_device_has_a_process_too_and_its_errors_arrive(album, tmp_path):
+    with pytest.raises(ChoqolateError, match="no room for the weights"):
+        embed(album, Broken(device="cpu"), tmp_path / "vectors", workers=0, devices=["cpu"])
 
 
 class Together(MiniBackbone):

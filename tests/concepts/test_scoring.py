@@ -332,6 +332,14 @@ def test_what_cannot_be_scored_is_said_before_images_are_encoded(tmp_path, clip_
         cq.score_images(tmp_path / "album", ["sea", "x y z " * 40], **options)
     with pytest.raises(cq.ChoqolateError, match="the name of a data set with options"):
         cq.score_images(tmp_path / "album", ["sea"], options={"n_classes": 5}, **options)
+    for name, concepts, message in (
+        ("scores.txt", ["sea"], "ends in .parquet or .csv"),
+        ("scores.csv", ["sea", "label"], "'label' would be read as something else"),
+    ):
+        with pytest.raises(cq.ChoqolateError, match=message):
+            score_images_to_file(tmp_path / name, tmp_path / "album", concepts, **options)
+    with pytest.raises(TypeError, match=r"^score_images_to_file\(\) got an unexpected keyword argument 'batchsize'"):
+        score_images_to_file(tmp_path / "scores.csv", tmp_path / "album", ["sea"], batchsize=2, **options)
     assert not list((tmp_path / "vectors").glob("images/*"))
     (tmp_path / "album" / "bad.png").write_text("no image")
     with pytest.warns(cq.ChoqolateWarning, match="1 image could not be read, the first is bad.png"):
@@ -385,7 +393,6 @@ def test_scores_written_to_a_file_are_those_in_memory(tmp_path, clip_folder, mon
     options = {"backbone": clip_folder, "embeddings": tmp_path / "vectors", "workers": 0}
     table = cq.score_images(tmp_path / "album", ["sea", "long bill", "forest"], **options)
     monkeypatch.setattr("choqolate.data.parquet_reader.BLOCK_BYTES", 4 * 3 * 2)
-    monkeypatch.setattr("choqolate.concepts.scoring._WINDOW_BLOCKS", 3)  # windows that cut the shards
     file = score_images_to_file(tmp_path / "s.parquet", tmp_path / "album", ["sea", "long bill", "forest"], **options)
     assert max(file.row_groups) == 2
     back = file.load()

@@ -93,7 +93,8 @@ def test_near_duplicates_are_those_of_the_whole_matrix(monkeypatch):
     assert 20 < len(expected) < 100
 
 
-def test_evidence_is_plain_correlation():
+def test_evidence_is_plain_correlation(monkeypatch):
+    monkeypatch.setattr("choqolate.concepts.word_evidence._BLOCK_SCORES", 150)  # three words at a time
     rng = np.random.default_rng(0)
     images, texts = rng.normal(size=(50, 8)) + 1, rng.normal(size=(20, 8))
     labels = np.array(["a", "b", "c"])[np.arange(50) % 3]
@@ -216,3 +217,12 @@ def test_sources_are_told_apart(tmp_path, clip_folder):
     assert len(open_source(tmp_path / "list.csv", backbone=encoder)) == 3
     with pytest.raises(ChoqolateError, match="none\\.parquet"):
         open_source(tmp_path / "none.parquet")
+
+
+def test_relevance_needs_two_classes_among_the_training_rows():
+    rng = np.random.default_rng(0)
+    labels, split = ["gull"] * 9 + ["wren"], ["train"] * 9 + ["test"]
+    scores = ConceptScores(rng.random((10, 3)), ["sea", "sand", "wood"], labels=labels, split=split)
+    with pytest.raises(ChoqolateError, match="training rows of at least two classes"):
+        choose_vocabulary(scores.concepts, scores, keep=2, by="relevance")
+    assert len(choose_vocabulary(scores.concepts, scores, keep=2).vocabulary) == 2

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-_CONTROL_GROUP = Path("/sys/fs/cgroup")
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be taken without swapping, within the limit of a container; ``None`` if unknown."""
-    found = [amount for amount in (_system_memory(), _container_memory()) if amount is not None]
-    return min(found, default=None)
+    """Bytes that can still be taken without swapping, within all limits of a container or job; ``None`` if unknown."""
+    found = [_system_memory(), *(_left_in_group(*group) for group in _control_groups())]
+    return min((amount for amount in found if amount is not None), default=None)
 
 
 def _system_memory() -> int | None:
@@ -23,11 +27,31 @@ def _system_memory() -> int | None:
     return None
 
 
-def _container_memory() -> int | None:
-    """What the limit of a container leaves; file pages that can be dropped at any time count as free."""
+def _control_groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """The control groups of this process and those above them, each with the names of its files.
+
+    A container may see its own group as the topmost one under another name, so that those between are not there.
+    """
+    lines = ["0::/"]
+    with suppress(OSError):
+        lines = _OWN_GROUPS.read_text().splitlines()
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, own = rest.partition(":")
+        group = PurePosixPath(own.lstrip("/"))
+        for place in (group, *group.parents):
+            if number == "0":
+                yield _CONTROL_GROUPS / place, _VERSION_2
+            elif "memory" in controllers.split(","):
+                yield _CONTROL_GROUPS / "memory" / place, _VERSION_1
+
+
+def _left_in_group(folder: Path, names: tuple[str, str, str]) -> int | None:
+    """What the limit of a group leaves, if it has one; file pages that can be dropped at any time count as free."""
+    limit, used, droppable = names
     with suppress(OSError, KeyError, ValueError):
-        limit, used = (int((_CONTROL_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        return max(0, limit - used + _numbers(_CONTROL_GROUP / "memory.stat")["inactive_file"])
+        left = int((folder / limit).read_text()) - int((folder / used).read_text())
+        return max(0, left + _numbers(folder / "memory.stat")[droppable])
     return None
 
 

@@ -139,7 +139,7 @@ def embed(
     engine: EngineName = Engine.local,
     address: Address = None,
 ) -> None:
-    """Encode images once. Stopped at any moment, the same command goes on where it was.
+    """Encode images once. Resumable: run the same command again to continue.
 
     Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
     """
@@ -225,7 +225,6 @@ def score(
     from choqolate.concepts.embedding import Embeddings
     from choqolate.concepts.score_images import score_images_to_file
     from choqolate.concepts.score_notes import notes_on_scores
-    from choqolate.data.score_files import check_target
     from choqolate.data.splits import TEST_SHARE
     from choqolate.datasets import find_dataset
     from choqolate.explain.redundancy import check_redundancy
@@ -240,7 +239,6 @@ def score(
         raise ChoqolateError(f"{', '.join(needless)}: for images, {source} holds embeddings: leave it out")
     words = _vocabulary(concepts, spurious, template, dataset or (encoded.manifest.source if encoded else None))
     _check_outputs(output, heatmap, inputs=[source, concepts, spurious, manifest])
-    check_target(output, words.concepts)
     seen: list[Embeddings] = []
 
     def on_embedded(images: Embeddings) -> None:
@@ -354,5 +352,5 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note("what is encoded so far is kept, the same command goes on from there")
+        note("what is encoded so far is kept: run the same command again to continue")
         raise

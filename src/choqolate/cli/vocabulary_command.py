@@ -98,7 +98,7 @@ def vocabulary(
     """
     from choqolate._util.files import check_output, same_file
     from choqolate.cli.show_data import show_vocabulary_choice
-    from choqolate.cli.terminal import show_next
+    from choqolate.cli.terminal import note, show_next
     from choqolate.concepts.backbones import load_backbone
     from choqolate.concepts.vocabulary import TEMPLATES
     from choqolate.concepts.vocabulary_choice import choose_vocabulary, open_source
@@ -126,6 +126,7 @@ def vocabulary(
             device=device,
             precision=precision.value,
             workers=workers,
+            tell=note,
             verbose=True,
         )
     if found is None:

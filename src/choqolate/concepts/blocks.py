@@ -160,7 +160,9 @@ class BlockEncoder:
         """Encode the files of a block, of different contents; carefully if they may have crashed a decoder."""
         batch_size = self._batch_size or self._backbone.batch_size
         if careful:
-            reading = preparing(files, self._backbone.transform, frozenset(), workers=1, ahead=batch_size)
+            reading = preparing(
+                files, self._backbone.transform, frozenset(), workers=1, ahead=batch_size, isolated=True
+            )
         else:
             reading = preparing_in_threads(files, self._backbone.transform, self._decoders, ahead=2 * batch_size)
         with reading as prepared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ except ImportError:  # a system without such locks: every process does all of th
     fcntl = None  # type: ignore[assignment]
 
 _DONE = b"1"
+_ABANDONED_SECONDS = 3600  # without a block finished
 
 
 class Claims:
@@ -76,3 +78,16 @@ class Claims:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the files of processes that were killed: old ones in which nobody has a block."""
+    if fcntl is None:
+        return
+    for path in folder.glob(".*.claims"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime < _ABANDONED_SECONDS:
+                continue
+            with open(path, "rb+") as file:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if somebody has a block
+                path.unlink()

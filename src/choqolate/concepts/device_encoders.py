@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,8 +52,12 @@ class DeviceEncoders:
 
     def __init__(self, arguments: Sequence[tuple[Any, ...]]) -> None:
         self._encoders: list[_DeviceEncoder] = []
-        for each in arguments:
-            self._encoders.append(_DeviceEncoder(each))
+        try:
+            for each in arguments:
+                self._encoders.append(_DeviceEncoder(each))
+        except BaseException:
+            self.stop()
+            raise
 
     def ready(self) -> Sequence[Encoder]:
         loaded = [encoder for encoder in self._encoders if encoder.loaded.done()]
@@ -111,7 +116,7 @@ class _DeviceEncoder:
         return answer
 
     def _receive(self) -> None:
-        with suppress(EOFError, OSError):
+        with suppress(Exception):  # the far end is gone, or what it says cannot be read
             while True:
                 number, result, error = self._connection.recv()
                 with self._lock:
@@ -120,6 +125,8 @@ class _DeviceEncoder:
                     answer.set_result(result)
                 else:
                     answer.set_exception(error)
+        with self._lock:
+            self._connection.close()  # nobody listens any more
         self._lose_all()
 
     def _lose_all(self) -> None:
@@ -138,10 +145,22 @@ def _answer_calls(connection: Connection, parent: int, arguments: tuple[Any, ...
         try:
             result = getattr(encoder, method)(*values)
         except Exception as caught:
-            error = caught
+            error = _portable(caught)
         with lock:
-            connection.send((number, result, error))
+            try:
+                connection.send((number, result, error))
+            except Exception as failed:
+                connection.send((number, None, ChoqolateError(repr(failed))))
 
     with suppress(EOFError), ThreadPoolExecutor(DeviceEncoders.depth + 1) as executor:
         while True:
             executor.submit(answer, *connection.recv())
+
+
+def _portable(error: Exception) -> Exception:
+    """An error that another process can read: its text, if it cannot be sent as it is."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return ChoqolateError(repr(error))
+    return error

@@ -95,8 +95,9 @@ def embed(
     """Encode every image of a manifest that is not encoded yet.
 
     Vectors are kept by the content of the image: a renamed file is found again, a changed one is encoded again. They
-    are written in shards; a run that was killed goes on behind the last one and ends with the same result, with either
-    engine. Several processes that embed the same images into the same folder at the same time share the work.
+    are written in shards. After a kill, the same call continues after the last shard and ends with the same result,
+    with either engine. Several processes that embed the same images into the same folder at the same time share the
+    work.
 
     Args:
         manifest: the images; or a folder or CSV file of them.
@@ -112,8 +113,8 @@ def embed(
         engine: ``"local"``, or ``"ray"`` for a Ray cluster. All of its machines have to see the images, the folder
             and the weights at the same paths.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
-        devices: several devices of this machine, with one process each; by default all CUDA devices if the backbone
-            is on CUDA and there are several.
+        devices: of this machine, such as ``["cuda:0", "cuda:2"]``, with one process each; by default all CUDA devices
+            if the backbone is on CUDA and there are several. Not for the engine ``"ray"``.
         tell: called with a sentence before something slow.
         verbose: show a progress bar (on a terminal).
 
@@ -129,6 +130,8 @@ def embed(
         check_number("workers", workers, minimum=0, whole=True)
     if address is not None and engine != "ray":
         raise ChoqolateError("Expected engine='ray' with an address, but the engine is local.")
+    if devices is not None and engine == "ray":
+        raise ChoqolateError("Expected no devices with engine='ray', because Ray assigns them. Leave them out.")
     manifest = read_source(manifest) if isinstance(manifest, str | os.PathLike) else manifest
     if not len(manifest):
         raise ChoqolateError("expected at least one image, the manifest is empty")
@@ -172,7 +175,6 @@ def _encoding(
     tell: Callable[[str], None],
 ) -> Iterator[Encode]:
     """Give a function that encodes blocks: here, in one process per device, or on a Ray cluster."""
-    devices = _cuda_devices(backbone) if devices is None else devices
     if engine == "ray":
         from choqolate._util.ray_cluster import ray_session
         from choqolate.concepts.ray_encoders import ray_encoders
@@ -184,10 +186,10 @@ def _encoding(
             ) as actors,
         ):
             yield encode_with(actors, run)
-    elif len(devices) > 1:
+    elif devices := _several_cuda_devices(backbone) if devices is None else devices:
         from choqolate.concepts.device_encoders import device_encoders
 
-        decoders = n_cores() // len(devices) if workers is None else workers
+        decoders = max(1, n_cores() // len(devices)) if workers is None else workers
         with device_encoders(
             devices, backbone, run.folder.path, batch_size=batch_size, started=run.started, decoders=decoders
         ) as processes:
@@ -197,11 +199,11 @@ def _encoding(
         yield encode_here(run, backbone, workers, backbone.batch_size if batch_size is None else batch_size)
 
 
-def _cuda_devices(backbone: Backbone) -> list[str]:
-    """All CUDA devices, unless the backbone names one or is somewhere else."""
+def _several_cuda_devices(backbone: Backbone) -> list[str]:
+    """All CUDA devices; none if there is only one, or the backbone names one or is somewhere else."""
     import torch
 
-    if backbone.device != torch.device("cuda"):
+    if backbone.device != torch.device("cuda") or torch.cuda.device_count() < 2:
         return []
     return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from choqolate._util.files import check_new_folder, replacing, write_bytes
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
-from choqolate.concepts.preprocessing import NO_STATE, FileState
+from choqolate.concepts.claims import remove_abandoned
+from choqolate.concepts.preprocessing import NO_STATE, FileState, Unreadable, file_state
 from choqolate.concepts.vector_store import VectorStore, remove_stale
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import BackboneRecord
@@ -97,6 +98,7 @@ class EmbeddingFolder:
             folder.check(backbone)
         for place in (path, folder.images.folder, folder.texts.folder):
             remove_stale(place)
+        remove_abandoned(path)
         return folder
 
     def check(self, backbone: Backbone, *, precision: bool = True) -> None:
@@ -116,16 +118,21 @@ class EmbeddingFolder:
         """What has a vector, and all that is noted on files, in the shards and beside them.
 
         Args:
-            passed: names of shards that were looked at before; only newer ones are, and their names are added.
+            passed: what was looked at before: names of shards, and the state of the notes. Only what is new is read,
+                and added.
         """
+        passed = set() if passed is None else passed
         known: set[bytes] = set()
         seen: Seen = {}
         for table in self.images.shards(["digest", "path", *FileState._fields], passed=passed):
             known.update(table["digest"].to_pylist())
             if "path" in table.column_names:
                 seen |= _as_seen(table)
-        with suppress(OSError, pa.ArrowException, KeyError):  # without it files are read again, nothing is lost
-            seen |= _as_seen(pq.read_table(self.path / FILES))
+        with suppress(Unreadable, OSError, pa.ArrowException, KeyError):  # without it files are read again
+            state = file_state(str(self.path / FILES))
+            if (notes := f"{FILES} {state}") not in passed:
+                seen |= _as_seen(pq.read_table(self.path / FILES))
+                passed.add(notes)
         return known, seen
 
     def note_files(self, fresh: Seen) -> None:
@@ -171,9 +178,7 @@ class EmbeddingFolder:
             columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
             root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
         except FileNotFoundError as error:
-            raise ChoqolateError(
-                f"{self.path} is unfinished: run the embedding again, it goes on where it was stopped"
-            ) from error
+            raise ChoqolateError(f"{self.path} is unfinished: run the embedding again to continue") from error
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             raise ChoqolateError(f"{self.path / ROWS} is damaged ({error}): run the embedding again") from error
         path, label, split, group, digests = columns.values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -27,7 +27,8 @@ _PATIENCE_SECONDS = 600  # without news from the process that has the last block
 _LONGEST_PAUSE = 5.0  # seconds between two looks at what other processes have finished
 
 Advance = Callable[[int], None]
-Encode = Callable[[Iterable[Block], Advance], Iterator[tuple[Block, BlockOutcome]]]
+Outcomes = Generator[tuple[Block, BlockOutcome], None, None]
+Encode = Callable[[Iterable[Block], Advance], Outcomes]
 
 
 @dataclass(frozen=True)
@@ -71,25 +72,25 @@ class EmbeddingRun:
         self._paths, self._on_error, self._block_rows = manifest.paths, on_error, block_rows
         self._states: dict[int, FileState] = {}  # of the files that were read in this run
         self._undecodable: dict[bytes, str] = {}  # contents, and why
-        self._shards: set[str] = set()  # names of those that were looked at
+        self._looked_at: set[str] = set()  # in the folder
+        self._recalled = False
 
-    def recall(self, advance: Advance = lambda _: None) -> bool:
+    def recall(self, advance: Advance = lambda _: None) -> None:
         """Recognise the files that have not changed since their vectors were written, without reading them.
 
         Called again, it looks at what other processes have written since.
-
-        Returns:
-            Whether there are new vectors.
         """
-        known, seen = self.folder.contents(self._shards)
+        known, seen = self.folder.contents(self._looked_at)
         self.known |= known
+        if self._recalled and not (known or seen):
+            return
+        self._recalled = True
         waiting = self.waiting()
         for start in range(0, len(waiting), self._block_rows):
             rows = waiting[start : start + self._block_rows]
             for row in rows:
                 self._recall(row, seen)
             advance(len(rows))
-        return bool(known)
 
     def _recall(self, row: int, seen: Seen) -> None:
         try:
@@ -161,7 +162,7 @@ class EmbeddingRun:
 def encode_here(run: EmbeddingRun, backbone: Backbone, workers: int, batch_size: int) -> Encode:
     """Encode blocks in this process, one after the other, while processes decode ahead."""
 
-    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, BlockOutcome]]:
+    def encode(blocks: Iterable[Block], advance: Advance) -> Outcomes:
         begun: deque[Block] = deque()
 
         def files() -> Iterator[str]:
@@ -197,7 +198,7 @@ def encode_here(run: EmbeddingRun, backbone: Backbone, workers: int, batch_size:
 def encode_with(encoders: Encoders, run: EmbeddingRun) -> Encode:
     """Encode blocks in other processes."""
 
-    def encode(blocks: Iterable[Block], advance: Advance) -> Iterator[tuple[Block, BlockOutcome]]:
+    def encode(blocks: Iterable[Block], advance: Advance) -> Outcomes:
         for block, outcome in encode_in_pool(blocks, encoders, run.known):
             advance(len(block.rows))
             yield block, outcome
@@ -209,7 +210,7 @@ def encode_shared(run: EmbeddingRun, claims: Claims, encode: Encode, advance: Ad
     """Encode the blocks that no other process works at, then what others have left undone."""
 
     def work(blocks: Iterable[Block]) -> None:
-        with closing(encode(blocks, advance)) as outcomes:  # type: ignore[type-var]
+        with closing(encode(blocks, advance)) as outcomes:
             for block, outcome in outcomes:
                 run.add(block, outcome)
                 claims.give_back(block.number, done=True)
@@ -220,9 +221,10 @@ def encode_shared(run: EmbeddingRun, claims: Claims, encode: Encode, advance: Ad
     while left := {block.number for block in run.blocks()}:
         mine = {number for number in left if claims.take(number, again=True)}
         n_waiting = len(run.waiting())
-        news = run.recall()  # after the claim: whoever had the block has written it by now, or never will
-        advance(n_waiting - len(run.waiting()))
-        if news:
+        run.recall()  # after the claim: whoever had the block has written it by now, or never will
+        n_found = n_waiting - len(run.waiting())
+        advance(n_found)
+        if n_found:
             pause, news_at = 0.1, time.monotonic()
         elif not mine and time.monotonic() - news_at > _PATIENCE_SECONDS:
             mine = left

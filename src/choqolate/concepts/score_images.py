@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from choqolate._util.files import check_output
 from choqolate._util.text import counted
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings, embed, write_quarantine
@@ -19,6 +19,7 @@ from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary
 from choqolate.data.image_list import read_csv
 from choqolate.data.manifest import Manifest
 from choqolate.data.score_file import ScoreFile
+from choqolate.data.score_files import check_target
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import DATASETS, find_dataset, read_dataset, read_source
 from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -78,28 +79,8 @@ def score_images(
         ChoqolateError: if there is nothing to score, the concepts are not usable, the encoder does not fit, or an
             argument has no meaning for this source.
     """
-    encoded, words, encoder = _encode(
-        source,
-        concepts,
-        dataset=dataset,
-        options=options,
-        manifest=manifest,
-        backbone=backbone,
-        device=device,
-        precision=precision,
-        embeddings=embeddings,
-        workers=workers,
-        batch_size=batch_size,
-        on_error=on_error,
-        quarantine=quarantine,
-        engine=engine,
-        address=address,
-        tell=tell,
-        on_read=on_read,
-        on_embedded=on_embedded,
-        verbose=verbose,
-    )
-    return score(encoded, words, encoder).with_split()
+    encoded, words, encoder = _encode(**locals())  # all arguments, by name
+    return score(encoded, words, encoder, verbose=verbose).with_split()
 
 
 def score_images_to_file(
@@ -124,14 +105,16 @@ def score_images_to_file(
     Raises:
         ChoqolateError: as :func:`score_images`; also if the file cannot be written.
     """
+    unknown = [name for name in options if name not in inspect.signature(score_images).parameters]
+    if unknown:
+        raise TypeError(f"score_images_to_file() got an unexpected keyword argument {unknown[0]!r}")
     target = Path(output)
-    check_output(target)
-    if target.suffix.lower() == ".csv":
-        table = score_images(source, concepts, verbose=verbose, **options)
-        table.save(target)
-        return table
-    encoded, words, encoder = _encode(source, concepts, verbose=verbose, **options)
-    return write_scores(target, encoded, words, encoder, verbose=verbose)
+    encoded, words, encoder = _encode(source, concepts, output=target, verbose=verbose, **options)
+    if target.suffix.lower() != ".csv":
+        return write_scores(target, encoded, words, encoder, verbose=verbose)
+    table = score(encoded, words, encoder, verbose=verbose).with_split()
+    table.save(target)
+    return table
 
 
 def _encode(
@@ -145,28 +128,31 @@ def _encode(
     device: str = "auto",
     precision: str = "auto",
     embeddings: Place | None = None,
-    workers: int | None = None,
-    batch_size: int | None = None,
-    on_error: str = "skip",
     quarantine: Place | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
     on_read: Callable[[Manifest], None] | None = None,
     on_embedded: Callable[[Embeddings], None] | None = None,
+    output: Path | None = None,
     verbose: bool = False,
+    **how: Any,
 ) -> tuple[Embeddings, Vocabulary, Backbone | None]:
-    """What :func:`score_images` does before the images are scored."""
+    """What :func:`score_images` does before the images are scored; ``how`` holds what only :func:`embed` needs.
+
+    Concepts that could not be written to ``output`` are refused before anything is encoded.
+    """
     if dataset is not None:
         find_dataset(dataset)
     encoded = _embeddings(source)
     known = encoded.manifest if encoded is not None else source if isinstance(source, Manifest) else None
     if encoded is not None:
-        unused = {"embeddings": embeddings, "options": options or None, "workers": workers, "batch_size": batch_size}
-        _check_unused(unused | {"engine": None if engine == "local" else engine}, "embeddings")
+        unused = {"embeddings": embeddings, "options": options or None}
+        unused |= {name: how.get(name) for name in ("workers", "batch_size")}
+        unused["engine"] = how["engine"] if how.get("engine", "local") != "local" else None
+        _check_unused(unused, "embeddings")
     elif known is not None:
         _check_unused({"options": options or None}, "a manifest")
     words = _vocabulary(concepts, dataset or (known.source if known is not None else None))
+    if output is not None:
+        check_target(output, words.concepts)
     if backbone is None or isinstance(backbone, Backbone):
         encoder = backbone
     else:
@@ -179,20 +165,8 @@ def _encode(
     if encoded is None:
         encoder = encoder or load_backbone(DEFAULT_BACKBONE, device=device, precision=precision)
         folder = EmbeddingFolder.create(Path(embeddings) if embeddings else cache_folder(encoder), encoder)
-        encode_prompts(folder, words.prompts(), encoder)  # mistakes in words show before the images' turn
-        encoded = embed(
-            rows,
-            encoder,
-            embeddings,
-            workers=workers,
-            batch_size=batch_size,
-            on_error=on_error,
-            quarantine=quarantine,
-            engine=engine,
-            address=address,
-            tell=tell,
-            verbose=verbose,
-        )
+        encode_prompts(folder, words.prompts(), encoder, verbose=verbose)  # their mistakes show before images are read
+        encoded = embed(rows, encoder, embeddings, quarantine=quarantine, verbose=verbose, **how)
     else:
         encoded = replace(encoded, manifest=rows)
         if quarantine is not None:

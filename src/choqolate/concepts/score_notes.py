@@ -21,7 +21,7 @@ def notes_on_scores(rows: Rows, concepts: Sequence[str], embeddings: Embeddings)
     classes = {label.lower() for label in rows.classes}
     answers = [name for name in concepts if name.lower() in classes]
     if answers:
-        yield f"words that name a class are the answer itself, better score without: {', '.join(answers)}"
+        yield f"concepts that name a class give the answer away; score without them: {listed(answers)}"
 
 
 def _split_notes(rows: Rows, embeddings: Embeddings) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,15 @@ from choqolate.data.score_writer import ScoreWriter
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 
-_WINDOW_BLOCKS = 8  # of scores in memory at a time: neighboring parts read the same shards again
 _TEXTS_AT_ONCE = 2048  # what a kill can cost at most
 
 
 def score(
-    embeddings: Embeddings, vocabulary: Vocabulary | Sequence[str], backbone: Backbone | None = None
+    embeddings: Embeddings,
+    vocabulary: Vocabulary | Sequence[str],
+    backbone: Backbone | None = None,
+    *,
+    verbose: bool = False,
 ) -> ConceptScores:
     r"""Cosine similarity of every image and every concept, Eq. (1): :math:`s_j = \langle f(I), g(c_j) \rangle`.
 
@@ -34,22 +38,27 @@ def score(
         embeddings: images that are encoded.
         vocabulary: the concepts, with their synonyms and prompt templates; or just the words.
         backbone: the encoder; by default the one that the embeddings name, loaded only if a text is new.
+        verbose: show a progress bar (on a terminal) while texts are encoded.
 
     Raises:
         ChoqolateError: if the backbone is not the one that encoded the images.
     """
     if not isinstance(vocabulary, Vocabulary):
         vocabulary = Vocabulary.parse(as_names(vocabulary, "vocabulary"))
-    return score_vectors(embeddings, vocabulary, concept_vectors(embeddings.folder, vocabulary, backbone))
+    vectors = concept_vectors(embeddings.folder, vocabulary, backbone, verbose=verbose)
+    return score_vectors(embeddings, vocabulary, vectors)
 
 
-def concept_vectors(folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: Backbone | None = None) -> np.ndarray:
-    """One unit vector a concept ``(M, d)``, float32: see :meth:`Vocabulary.combine`.
+def concept_vectors(
+    folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: Backbone | None = None, *, verbose: bool = False
+) -> np.ndarray:
+    """One unit vector per concept ``(M, d)``, float32: see :meth:`Vocabulary.combine`.
 
     Args:
         folder: of the embeddings, which keeps the vectors of texts as well.
         vocabulary: the concepts.
         backbone: as in :func:`score`.
+        verbose: show a progress bar (on a terminal) while texts are encoded.
 
     Raises:
         ChoqolateError: if the backbone is not the one that encoded the images.
@@ -57,7 +66,8 @@ def concept_vectors(folder: EmbeddingFolder, vocabulary: Vocabulary, backbone: B
     if backbone is not None:
         folder.check(backbone, precision=False)
     prompts = vocabulary.prompts()
-    return vocabulary.combine(dict(zip(prompts, encode_prompts(folder, prompts, backbone), strict=True)))
+    vectors = encode_prompts(folder, prompts, backbone, verbose=verbose)
+    return vocabulary.combine(dict(zip(prompts, vectors, strict=True)))
 
 
 def write_scores(
@@ -82,27 +92,31 @@ def write_scores(
     Raises:
         ChoqolateError: as :func:`score`; also if the file cannot be written.
     """
-    through = np.ascontiguousarray(concept_vectors(embeddings.folder, vocabulary, backbone).T)
+    vectors = concept_vectors(embeddings.folder, vocabulary, backbone, verbose=verbose)
     found = embeddings.folder.images.find(embeddings.digests)
     rows = embeddings.manifest.rows.with_split()
     about = {"classes": rows.classes, "spurious": vocabulary.spurious}
-    step = _WINDOW_BLOCKS * block_rows(len(vocabulary), np.float32)
     with (
         ScoreWriter(output, vocabulary.concepts, **about, provenance=_provenance(embeddings, vocabulary)) as writer,
         item_bar(len(found), "scoring", enabled=verbose) as advance,
     ):
-        for start in range(0, len(found), step):
-            part = slice(start, start + step)
-            scores = found.get(part, through)
-            writer.add_scores(scores, rows.take(part))
+        start = 0
+        for scores in found.products(np.ascontiguousarray(vectors.T), block_rows(len(vocabulary), np.float32)):
+            writer.add_scores(scores, rows.take(slice(start, start + len(scores))))
+            start += len(scores)
             advance(len(scores))
     return ScoreFile(output)
 
 
 def score_vectors(embeddings: Embeddings, vocabulary: Vocabulary, vectors: np.ndarray) -> ConceptScores:
     """Products of every image's vector and the vectors ``(M, d)`` that stand for the concepts of a vocabulary."""
+    found = embeddings.folder.images.find(embeddings.digests)
+    scores, start = np.empty((len(found), len(vectors)), dtype=np.float32), 0
+    for block in found.products(np.ascontiguousarray(vectors.T)):
+        scores[start : start + len(block)] = block
+        start += len(block)
     return ConceptScores(
-        embeddings.folder.images.get(embeddings.digests, through=np.ascontiguousarray(vectors.T)),
+        scores,
         vocabulary.concepts,
         rows=embeddings.manifest.rows,
         spurious=vocabulary.spurious,
@@ -137,9 +151,9 @@ def encode_prompts(
         if backbone is None:
             backbone = _named_backbone(folder)
         with item_bar(len(fresh), "encoding texts", enabled=verbose) as advance:
-            for start in range(0, len(fresh), _TEXTS_AT_ONCE):
-                part = list(fresh)[start : start + _TEXTS_AT_ONCE]
-                folder.texts.add(part, backbone.encode_texts([fresh[digest] for digest in part]))
+            remaining = iter(fresh.items())
+            while part := dict(islice(remaining, _TEXTS_AT_ONCE)):
+                folder.texts.add(list(part), backbone.encode_texts(list(part.values())))
                 advance(len(part))
     return folder.texts.get(digests)
 

@@ -19,6 +19,8 @@ from choqolate._util.files import replacing
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 _STALE_SECONDS = 60  # a shard is written in a fraction of a second
+_BLOCK_BYTES = 1 << 27  # vectors in memory at a time: every block reads each shard that has some of them
+_PRODUCT_ROWS = 256  # of every matrix product
 
 
 class VectorStore:
@@ -81,7 +83,8 @@ class VectorStore:
                 raise  # the disk or the system, not the file
             reason = str(error).partition("\n")[0]
             warnings.warn(f"{path} is damaged and set aside: {reason}", ChoqolateWarning, stacklevel=2)
-            os.replace(path, path.with_suffix(".damaged"))
+            with suppress(FileNotFoundError):  # another process was faster
+                os.replace(path, path.with_suffix(".damaged"))
             return None
         return table
 
@@ -92,15 +95,13 @@ class VectorStore:
         """Everything there is a vector of."""
         return {digest for table in self.shards(["digest"]) for digest in table["digest"].to_pylist()}
 
-    def get(self, digests: Sequence[bytes], through: np.ndarray | None = None) -> np.ndarray:
-        """Vectors ``(n, d)`` of the given digests; with a matrix ``(d, M)`` their products ``(n, M)`` instead.
-
-        One shard is in memory at a time.
+    def get(self, digests: Sequence[bytes]) -> np.ndarray:
+        """Vectors ``(n, d)`` of the given digests.
 
         Raises:
             ChoqolateError: if one is not there.
         """
-        return self.find(digests).get(through=through)
+        return self.find(digests).get()
 
     def find(self, digests: Sequence[bytes]) -> FoundVectors:
         """Look up where the vectors of the given digests are, without reading them.
@@ -145,27 +146,61 @@ class FoundVectors:
     def __len__(self) -> int:
         return len(self.shards)
 
-    def get(self, part: slice = slice(None), through: np.ndarray | None = None) -> np.ndarray:
-        """Vectors ``(n, d)`` of a part; with a matrix ``(d, M)`` their products ``(n, M)`` instead.
-
-        A shard is multiplied whole, so that the product of a vector is the same to the last bit in every part.
+    def get(self, part: slice = slice(None)) -> np.ndarray:
+        """Vectors ``(n, d)`` of a part. One shard is in memory at a time.
 
         Raises:
             ChoqolateError: if a shard is damaged or gone.
         """
         shards, rows = self.shards[part], self.rows[part]
-        n_columns = self.store.dim if through is None else through.shape[1]
-        result = np.empty((len(shards), n_columns), dtype=np.float32)
+        result = np.empty((len(shards), self.store.dim), dtype=np.float32)
         order = np.argsort(shards, kind="stable")
         numbers, starts = np.unique(shards[order], return_index=True)
         for number, targets in zip(numbers, np.split(order, starts[1:]), strict=True):
             table = self.store.read_shard(self.paths[number], ["embedding"])
             if table is None:
                 raise _missing(len(targets), len(self), self.store.folder)
-            vectors = _matrix(table["embedding"], self.store.dim)
-            block = vectors if through is None else vectors @ through
-            result[targets] = block[rows[targets]]
+            result[targets] = _matrix(table["embedding"], self.store.dim)[rows[targets]]
         return result
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Vectors ``(n, d)`` in order, in blocks of bounded size.
+
+        Raises:
+            ChoqolateError: if a shard is damaged or gone.
+        """
+        n_products = _BLOCK_BYTES // (4 * max(1, self.store.dim) * _PRODUCT_ROWS)
+        n_rows = max(1, n_products) * _PRODUCT_ROWS
+        for start in range(0, len(self), n_rows):
+            yield self.get(slice(start, start + n_rows))
+
+    def products(self, matrix: np.ndarray, n_rows: int = _PRODUCT_ROWS) -> Iterator[np.ndarray]:
+        """Products ``(n, M)`` of the vectors and a matrix ``(d, M)`` in order, in blocks.
+
+        Every matrix product has 256 rows, the last one filled up with zeros, so that the product of a vector is the
+        same to the last bit wherever the vector stands.
+
+        Args:
+            matrix: what to multiply the vectors by.
+            n_rows: of a block, at most; 256 if that is more.
+
+        Raises:
+            ChoqolateError: if a shard is damaged or gone.
+        """
+        step = max(1, n_rows // _PRODUCT_ROWS) * _PRODUCT_ROWS
+        for vectors in self.blocks():
+            for start in range(0, len(vectors), step):
+                yield _multiply(vectors[start : start + step], matrix)
+
+
+def _multiply(vectors: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The product of both, computed in equal portions of rows."""
+    result = np.empty((len(vectors), matrix.shape[1]), dtype=np.float32)
+    for start in range(0, len(vectors), _PRODUCT_ROWS):
+        part = vectors[start : start + _PRODUCT_ROWS]
+        filled = np.pad(part, ((0, _PRODUCT_ROWS - len(part)), (0, 0))) if len(part) < _PRODUCT_ROWS else part
+        result[start : start + len(part)] = (filled @ matrix)[: len(part)]
+    return result
 
 
 def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:

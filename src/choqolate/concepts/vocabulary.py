@@ -119,7 +119,7 @@ class Vocabulary:
         return list(dict.fromkeys(prompt for prompts in self._prompts() for prompt in prompts))
 
     def combine(self, vectors: Mapping[str, np.ndarray] | Callable[[str], np.ndarray]) -> np.ndarray:
-        r"""One unit vector a concept from the vectors of its prompts, shape (M, d), float32.
+        r"""One unit vector per concept from the vectors of its prompts, shape (M, d), float32.
 
         For the distinct prompts :math:`P_j` of concept j (synonyms times templates) with vectors v,
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from choqolate._util.progress import item_bar
 from choqolate._util.text import counted
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings, embed
+from choqolate.concepts.image_lists import lists_images
 from choqolate.concepts.scoring import concept_vectors, encode_prompts
 from choqolate.concepts.vocabulary import TEMPLATES, Vocabulary, concept_key
 from choqolate.concepts.word_evidence import (
@@ -35,7 +36,6 @@ from choqolate.datasets import read_source
 from choqolate.errors import ChoqolateError
 
 WAYS = ("medoids", "relevance")
-_IMAGES_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,6 +164,11 @@ def choose_vocabulary(
         )
     if keep is not None and by == "relevance" and (rows is None or rows.labels is None):
         raise ChoqolateError('Expected labels to choose words by relevance, got none. Pass labels, or by="medoids".')
+    if keep is not None and by == "relevance" and rows is not None and _class_rows(rows, training_rows(rows)) is None:
+        raise ChoqolateError(
+            "Expected training rows of at least two classes to choose words by relevance, got fewer. Label more "
+            'images, or pass by="medoids".'
+        )
     listed_words = WordList.of(words)
     labels = () if rows is None else rows.classes
     names = tuple(dict.fromkeys((*as_names(classes, "classes"), *labels, *listed_words.classes)))
@@ -196,23 +201,25 @@ def _from_scores(left: Remaining, table: ConceptScores, seed: int) -> WordEviden
     left.drop("unscored", dict.fromkeys(unscored, ("is no concept of the table", "")))
     rows = _training(left, table.rows)
     wanted = np.array([place for place in places if place is not None], dtype=np.intp)
-    classes = ClassRows.of(None if table.labels is None else table.labels[rows])
-    return evidence_from_scores(table.scores[np.ix_(rows, wanted)], classes, seed)
+    return evidence_from_scores(table.scores[np.ix_(rows, wanted)], _class_rows(table.rows, rows), seed)
 
 
 def _from_embeddings(source: Embeddings, left: Remaining, texts: np.ndarray, verbose: bool) -> WordEvidence:
     """Evidence from vectors of images, read in blocks."""
     rows = _training(left, source.manifest.rows)
-    labels = source.manifest.labels
+    found = source.folder.images.find([source.digests[row] for row in rows])
 
     def blocks() -> Iterator[np.ndarray]:
         with item_bar(len(rows), "reading vectors of images", enabled=verbose) as advance:
-            for start in range(0, len(rows), _IMAGES_AT_ONCE):
-                block = rows[start : start + _IMAGES_AT_ONCE]
-                yield source.folder.images.get([source.digests[row] for row in block])
+            for block in found.blocks():
+                yield block
                 advance(len(block))
 
-    return evidence_from_images(blocks(), texts, ClassRows.of(None if labels is None else labels[rows]))
+    return evidence_from_images(blocks(), texts, _class_rows(source.manifest.rows, rows))
+
+
+def _class_rows(rows: Rows, chosen: np.ndarray) -> ClassRows | None:
+    return ClassRows.of(None if rows.labels is None else rows.labels[chosen])
 
 
 def _training(left: Remaining, rows: Rows) -> np.ndarray:
@@ -244,9 +251,13 @@ def open_source(
     device: str = "auto",
     precision: str = "auto",
     workers: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     verbose: bool = False,
 ) -> ConceptScores | Embeddings:
     """Open what words can be chosen on: a table of scores, a folder of embeddings, or images, which are encoded.
+
+    A CSV file with paths and other columns is a list of images if there are files at these paths, unless the other
+    cells are numbers from -1 to 1, as cosines are.
 
     Args:
         source: a table of scores (Parquet or CSV), a folder of embeddings, a folder of images, or a CSV file of them.
@@ -254,6 +265,7 @@ def open_source(
         backbone: the encoder of images, or its name or folder; by default that of the paper.
         device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
         workers: processes that decode images, see :func:`~choqolate.embed`.
+        tell: called with a sentence on how a CSV file is read, if it could be read in two ways.
         verbose: show progress bars (on a terminal).
 
     Raises:
@@ -261,8 +273,8 @@ def open_source(
     """
     path = Path(source)
     rows = None if manifest is None else read_csv(manifest)
-    table = _table(path)
-    if table is not None:
+    if not path.is_dir() and path.suffix.lower() in (".parquet", ".csv") and not lists_images(path, tell):
+        table = ConceptScores.load(path)
         return table if rows is None else table.join(rows)
     if Embeddings.are_in(path):
         encoded = Embeddings.load(path)
@@ -273,16 +285,3 @@ def open_source(
             encoder = load_backbone(encoder, device=device, precision=precision)
         encoded = embed(images, encoder, workers=workers, verbose=verbose)
     return encoded if rows is None else replace(encoded, manifest=encoded.manifest.join(rows))
-
-
-def _table(path: Path) -> ConceptScores | None:
-    """A table of scores; ``None`` for a folder, or a CSV file that lists images instead."""
-    suffix = path.suffix.lower()
-    if path.is_dir() or suffix not in (".parquet", ".csv"):
-        return None
-    try:
-        return ConceptScores.load(path)
-    except ChoqolateError:
-        if suffix == ".parquet" or not path.is_file():
-            raise
-        return None

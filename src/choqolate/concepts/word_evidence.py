@@ -12,6 +12,7 @@ from choqolate.data.rows import Rows
 
 _MOST_ROWS = 2000  # of a table: enough to tell correlations of 0.95 apart from 0.94
 _BLOCK = 1024  # words at a time
+_BLOCK_SCORES = 1 << 24  # in memory at a time, in float64
 _LEADERS = 8192  # words that a block is compared with at a time
 _NO_SPREAD = 1e-12
 
@@ -85,8 +86,9 @@ def evidence_from_scores(scores: np.ndarray, classes: ClassRows | None, seed: in
     directions = np.empty((n_words, len(sample)), dtype=np.float32)
     spread = np.empty(n_words)
     relevance = None if classes is None else np.empty((n_words, len(classes.shares)))
-    for start in range(0, n_words, _BLOCK):
-        block = slice(start, start + _BLOCK)
+    step = max(1, min(_BLOCK, _BLOCK_SCORES // max(1, n_rows)))
+    for start in range(0, n_words, step):
+        block = slice(start, start + step)
         columns = scores[:, block].astype(np.float64)
         columns -= columns.mean(axis=0)
         spread[block] = np.sqrt((columns**2).mean(axis=0))

@@ -28,6 +28,7 @@ def preparing(
     *,
     workers: int,
     ahead: int,
+    isolated: bool = False,
 ) -> Iterator[Iterator[Prepared]]:
     """Prepare files in order, from the moment on that the block is entered.
 
@@ -37,10 +38,11 @@ def preparing(
         known: digests of contents whose pixels are not wanted.
         workers: number of processes; 0 decodes in this one.
         ahead: number of images to decode ahead of their use.
+        isolated: start processes even for a few files, so that one that crashes its decoder does not end this one.
     """
     remaining = iter(paths)
     first = list(islice(remaining, _TASK + 1)) if workers else []
-    if len(first) <= _TASK:
+    if len(first) <= _TASK and not isolated:
         yield (prepare([path], transform, known.__contains__)[0] for path in chain(first, remaining))
         return
     pool = _Pool(chain(first, remaining), transform, known, workers, window=max(2 * workers, -(-ahead // _TASK)))
