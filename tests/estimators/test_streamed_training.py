@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate.data.sampling import sample_mask
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.side_by_side import prepare_training
 from choqolate.estimators.table_training import check_training
@@ -98,6 +100,34 @@ def test_settings_are_searched_on_the_sample_and_nodes_compared_on_it(place):
     assert model.temperature_ in {trial.temperature for trial in model.search_.trials}
     assert model.stability_ is not None
     assert model.reference_ is not None
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    monkeypatch.setattr(ScoreFile, "sample", partialmethod(ScoreFile.sample, n_rows=120))
+
+
+def test_a_class_that_is_rare_is_part_of_the_sample(tmp_path, small_samples):
+    """Three of 900 rows are auks, none of them among the 120 rows that a sample without labels has."""
+    table = make_table()
+    blind = sample_mask(np.arange(900), np.full(900, -1), n_rows=120, row_bytes=1, n_bytes=900)
+    labels = np.where(table.scores[:, 0] > table.scores[:, 1], "gull", "wren").astype(object)
+    labels[np.flatnonzero(~blind)[[5, 300, 600]]] = "auk"
+    file = write_in_groups(table.with_columns(labels=labels, split=["train"] * 900), tmp_path / "scores.parquet", 100)
+    assert file.sample().labels.tolist().count("auk") == 3
+    model = cq.fit_scores(file, n_nodes=4, epochs=2, n_runs=2)
+    assert model.classes_.tolist() == ["auk", "gull", "wren"]
+    assert model.calibration_.rows == 120
+    assert model.stability_ is not None
+
+
+def test_a_model_is_kept_where_the_sample_is_too_small_to_calibrate_it(tmp_path, small_samples):
+    labels, split = [f"bird {row % 30}" for row in range(900)], ["train"] * 900
+    table = cq.ConceptScores(make_table().scores, CONCEPTS, labels=labels, split=split)
+    with pytest.warns(cq.ChoqolateWarning, match="not calibrated.*120 rows of 30 classes"):
+        model = cq.fit_scores(write_in_groups(table, tmp_path / "scores.parquet", 100), epochs=1, n_nodes=8)
+    assert model.calibration_ is None
+    assert len(model.classes_) == 30
 
 
 def test_concepts_left_out_and_class_weights(place):

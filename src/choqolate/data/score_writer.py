@@ -74,6 +74,7 @@ class ScoreWriter:
         except (TypeError, ValueError) as error:
             raise ChoqolateError(f"expected a provenance that JSON can hold: {error}") from None
         self._waiting: list[pa.Table] = []
+        self._n_waiting = 0
         self._open = ExitStack()
         self._temporary: Path | None = None
         self._file: pq.ParquetWriter | None = None
@@ -93,12 +94,10 @@ class ScoreWriter:
                     if self._dtype is None:
                         self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
                     if self._waiting:
-                        self._write(sum(map(len, self._waiting)))
+                        self._write(self._n_waiting)
             finally:
                 if self._file is not None:
                     self._file.close()
-            if error is not None:
-                raise error
 
     def add(self, block: ConceptScores) -> None:
         """Add rows behind those that were added before."""
@@ -124,7 +123,8 @@ class ScoreWriter:
         for start in range(0, max(1, len(scores)), step):
             part = slice(start, start + step)
             self._waiting.append(self._as_table(scores[part], rows.take(part)))
-            if sum(map(len, self._waiting)) >= step:
+            self._n_waiting += len(self._waiting[-1])
+            if self._n_waiting >= step:
                 self._write(step)
 
     def _as_table(self, scores: np.ndarray, rows: Rows) -> pa.Table:
@@ -140,6 +140,7 @@ class ScoreWriter:
         waiting = pa.concat_tables(self._waiting)
         group = waiting.slice(0, n_rows)
         self._waiting = [waiting.slice(n_rows)] if n_rows < len(waiting) else []
+        self._n_waiting -= n_rows
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._temporary,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -24,8 +25,8 @@ from choqolate.estimators.affordable_pairs import FACTORED, affordable
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.data_parallel import Workers
 from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second_run, validation_rows
-from choqolate.estimators.seed_runs import fit_runs
-from choqolate.estimators.side_by_side import TrainingSet
+from choqolate.estimators.seed_runs import fit_runs, fit_runs_prepared
+from choqolate.estimators.side_by_side import RunSpec, Statistics, TrainingSet
 from choqolate.estimators.streamed_training import fit_file
 from choqolate.estimators.training_file import class_shares
 from choqolate.explain.model_protocols import ConceptModel
@@ -106,24 +107,36 @@ def fit_scores(
         model.fit(rows, rows.labels)
         model.provenance_ = _provenance(table, rows, left_out)
     if n_runs > 1 and not model.one_layer_:
-        model.stability_ = _stability(model, rows, n_runs)
-    if not calibrate:
-        return model
-    held_out = validation_rows(model, table)
-    if held_out is None:
-        return calibrate_on_second_run(model, rows)
-    return model.calibrate(held_out, source=VALIDATION)
+        with _warning_instead("How often nodes recur is not known"):
+            model.stability_ = _stability(model, rows, n_runs)
+    if calibrate:
+        with _warning_instead("The probabilities are not calibrated"):
+            held_out = validation_rows(model, table)
+            if held_out is None:
+                return calibrate_on_second_run(model, rows)
+            return model.calibrate(held_out, source=VALIDATION)
+    return model
+
+
+@contextmanager
+def _warning_instead(missing: str) -> Iterator[None]:
+    """Warn where an error would lose the model that is trained by now."""
+    try:
+        yield
+    except ChoqolateError as error:
+        warnings.warn(f"{missing}. {error}", ChoqolateWarning, stacklevel=4)
 
 
 def _stability(model: ChoqolateClassifier, rows: ConceptScores, n_runs: int) -> NodeStability:
     """How often the nodes of a model recur in runs that differ in their seed only."""
-    settings = model.trained_settings | {"track": False}
-    first = settings.pop("random_state")
-    first = first if isinstance(first, int | np.integer) else 0
+    settings = model.trained_settings
+    first = settings["random_state"] if isinstance(settings["random_state"], int | np.integer) else 0
+    again = ChoqolateClassifier(**settings | {"track": False, "random_state": first})
     seeds = [(int(first) + offset) % 2**32 for offset in range(1, n_runs)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
-        others = fit_runs(rows, rows.labels, seeds, **settings)
+        data, _ = again.prepare(rows, rows.labels, known=Statistics.of(model.network_))
+        others = fit_runs_prepared(again, data, [RunSpec(seed, again.temperature_) for seed in seeds])
     return node_stability([model, *others]).of_run(0)
 
 
