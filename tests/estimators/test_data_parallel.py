@@ -128,7 +128,7 @@ def test_another_process_opens_the_file_itself(file, tmp_path):
     message = pickle.dumps(write_in_groups(make_table(60), path, 20))
     write_in_groups(make_table(80), path, 20)
     with pytest.raises(cq.ChoqolateError, match="has other rows here"):
-        pickle.loads(message)
+        pickle.loads(message).load()
 
 
 def worker_processes(parent):

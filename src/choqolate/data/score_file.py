@@ -195,9 +195,16 @@ class ScoreFile:
             rows = self.codes.take(where).as_rows(names)
             yield self.header.with_rows(scores, rows)
 
-    def arrays(self, row_groups: Iterable[int] | None = None) -> Generator[tuple[slice, np.ndarray], None, None]:
-        """The same as bare scores ``(n, M)``, each with the slice of ``codes`` that its rows are: faster."""
-        for where, scores, _ in self._parts(row_groups, paths=False):
+    def arrays(
+        self, row_groups: Iterable[int] | None = None, *, n_bytes: int | None = None
+    ) -> Generator[tuple[slice, np.ndarray], None, None]:
+        """The same as bare scores ``(n, M)``, each with the slice of ``codes`` that its rows are: faster.
+
+        Args:
+            row_groups: numbers of those to read, in this order; by default all.
+            n_bytes: size of the scores of a part, at most; by default 32 MB.
+        """
+        for where, scores, _ in self._parts(row_groups, paths=False, n_bytes=n_bytes):
             yield where, scores
 
     def load(self) -> ConceptScores:
@@ -270,14 +277,14 @@ class ScoreFile:
         return list(itertools.pairwise([0, *itertools.accumulate(self._all_groups)]))
 
     def _parts(
-        self, row_groups: Iterable[int] | None, *, paths: bool
+        self, row_groups: Iterable[int] | None, *, paths: bool, n_bytes: int | None = None
     ) -> Iterator[tuple[slice, np.ndarray, list[Any] | None]]:
         """Rows that are in one block of the file: where they are among these rows, their scores, and paths."""
         for k in range(len(self._bounds)) if row_groups is None else row_groups:
             start, row = self._starts[k], self._bounds[k][0]
             if not self.row_groups[k]:
                 continue
-            for scores, cells in self._reader.blocks(k, self._columns, paths=paths):
+            for scores, cells in self._reader.blocks(k, self._columns, paths=paths, n_bytes=n_bytes):
                 with naming(self.path):
                     check_finite(scores, self.concepts, first=row)
                 names = None if cells is None else [plain_cell(cell) for cell in cells]

@@ -24,7 +24,7 @@ from choqolate.estimators.side_by_side import (
     cluster_start,
     train_on,
 )
-from choqolate.estimators.training_file import FileRows, measure
+from choqolate.estimators.training_file import FileRows, measure, warn_sorted
 from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.lanes import LaneBatches
 
@@ -81,6 +81,7 @@ def fit_file(
         sample: some of these.
         workers: the processes that train.
     """
+    warn_sorted(rows, workers.n_lanes)
     data, seed = classifier.prepare(sample, sample.labels, known=measure(rows, verbose=classifier.verbose))
 
     def train(settings: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
