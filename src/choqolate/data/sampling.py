@@ -66,7 +66,8 @@ def _rare_rows(labels: np.ndarray, chosen: np.ndarray, keys: np.ndarray) -> np.n
     labels = labels.astype(np.int32)
     n_codes = labels.max(initial=-1) + 1
     counts, found = (np.bincount(part[part >= 0], minlength=n_codes) for part in (labels, labels[chosen]))
-    wanted = max(1, min(_CLASS_ROWS, len(chosen) // (2 * max(1, np.count_nonzero(counts)))))
+    n_classes = max(1, int(np.count_nonzero(counts)))
+    wanted = max(1, min(_CLASS_ROWS, len(chosen) // (2 * n_classes)))
     is_rare = np.append(found < np.minimum(wanted, counts), False)  # the last one for rows without a class
     rows = np.flatnonzero(is_rare[labels])
     rows = rows[np.lexsort((keys[rows], labels[rows]))]

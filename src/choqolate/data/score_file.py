@@ -20,7 +20,7 @@ from choqolate.data.parquet_reader import ParquetReader, reading
 from choqolate.data.provenance import Provenance
 from choqolate.data.row_codes import RowCodes
 from choqolate.data.rows import NoLabels
-from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
+from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask, sample_size
 from choqolate.data.scores import ConceptScores, update_with_scores
 from choqolate.data.source_errors import check_source, naming
 from choqolate.data.splits import SPLITS, TEST_SHARE, check_part
@@ -72,6 +72,7 @@ class ScoreFile:
             empty = np.empty((0, len(self._reader.concepts)), dtype=self.dtype)
             self.header = ConceptScores(empty, self._reader.concepts, **known)
         self._all_codes: list[RowCodes] = []  # of all rows of the file, once they are read
+        self._made: dict[float, RowCodes] = {}  # the same with a split, for each share of test rows
         self._mask: np.ndarray | None = None  # of these among the rows of the file
         self._columns: list[int] | None = None  # of these among the concepts of the file
 
@@ -169,8 +170,9 @@ class ScoreFile:
             return self
         if self._mask is not None:
             raise ChoqolateError("expected a whole file to split, got a part of one: split it before you take a part")
-        made = self.codes.with_split(self._reader.cells("path"), test_share)
-        return self._changed(_all_codes=[made])
+        if test_share not in self._made:
+            self._made[test_share] = self.codes.with_split(self._reader.cells("path"), test_share)
+        return self._changed(_all_codes=[self._made[test_share]])
 
     def select(self, concepts: str | Iterable[str]) -> Self:
         """The given concepts, in the given order."""
@@ -224,6 +226,10 @@ class ScoreFile:
         """
         numbers = np.arange(len(self)) if self._mask is None else np.flatnonzero(self._mask)
         return self.take(sample_mask(numbers, self.codes.labels, n_rows, self.row_bytes, n_bytes)).load()
+
+    def sample_size(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> int:
+        """How many rows :meth:`sample` loads."""
+        return min(len(self), sample_size(n_rows, self.row_bytes, n_bytes))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -314,9 +320,9 @@ def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScore
         ChoqolateError: as :meth:`ConceptScores.load`; also if a CSV file is to be read block by block.
     """
     memory = available_memory()
-    if stream is None and Path(path).suffix.lower() == ".csv":
+    if stream is None and Path(path).suffix.lower() != ".parquet":
         if memory is not None and Path(path).is_file() and Path(path).stat().st_size > memory:
-            message = f"{path} may not fit into memory: a CSV file is read whole. Save it as .parquet where it does."
+            message = f"{path} may not fit into memory: it is read whole. Save it as .parquet where it does."
             warnings.warn(message, ChoqolateWarning, stacklevel=2)
         return ConceptScores.load(path)
     if stream is False:

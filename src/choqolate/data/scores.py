@@ -210,8 +210,8 @@ class ConceptScores:
         """
         row_bytes = len(self.concepts) * self.scores.itemsize
         place = class_index(self.classes)
-        labels = [None] * len(self) if self.labels is None else self.labels.tolist()
-        codes = np.array([place.get(label, -1) for label in labels], dtype=np.int32)
+        labels = [None] * len(self) if self.rows.labels is None else self.rows.labels
+        codes = np.array([-1 if label is None else place[label] for label in labels], dtype=np.int32)
         mask = sample_mask(np.arange(len(self)), codes, n_rows, row_bytes, n_bytes)
         return self if mask.all() else self.take(mask)
 

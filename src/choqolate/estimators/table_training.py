@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
@@ -28,7 +28,7 @@ from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second
 from choqolate.estimators.seed_runs import fit_runs, fit_runs_prepared
 from choqolate.estimators.side_by_side import RunSpec, Statistics, TrainingSet
 from choqolate.estimators.streamed_training import fit_file
-from choqolate.estimators.training_file import class_shares
+from choqolate.estimators.training_file import class_shares, measure
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_stability import NodeStability, node_stability
 
@@ -44,6 +44,7 @@ def fit_scores(
     workers: int = 1,
     engine: str = "local",
     address: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     **parameters: Any,
 ) -> ChoqolateClassifier:
     """Train on the rows for training, calibrate, and note in ``provenance_`` where they come from.
@@ -68,6 +69,7 @@ def fit_scores(
             rounding, as long as it divides 8.
         engine: where they run: ``"local"``, or ``"ray"`` as actors of a Ray cluster that can read the file.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray runs on this machine alone.
+        tell: called with a sentence before something slow on a cluster.
         **parameters: of :class:`ChoqolateClassifier`. If ``interactions`` are not given and all pairs of concepts do
             not fit into memory, they are factored, and a warning says so.
 
@@ -93,7 +95,7 @@ def fit_scores(
         model = _classifier(in_file, parameters)
         model._check_parameters()  # before the passes over the file
         rows = in_file.sample()
-        fit_file(model, in_file, rows, crew)
+        fit_file(model, in_file, rows, crew, tell)
         with item_bar(1, "fingerprint of the table", enabled=model.verbose):
             model.provenance_ = _provenance(table, in_file, left_out)
     else:
@@ -170,10 +172,16 @@ class PreparedTraining(NamedTuple):
 
 
 def prepare_scores(
-    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+    table: ConceptScores | ScoreFile | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
 ) -> PreparedTraining:
-    """What :func:`fit_scores` does before it trains, with the same arguments."""
-    rows = _training_part(_loaded(table), leave_out, stacklevel=4)
+    """What :func:`fit_scores` does before it trains, with the same arguments; of a file, the rows are its sample."""
+    table = _opened(table)
+    if isinstance(table, ScoreFile):
+        in_file = _training_part(table, leave_out, stacklevel=4)
+        classifier, rows = _classifier(in_file, parameters, stacklevel=5), in_file.sample()
+        known = measure(in_file, verbose=classifier.verbose)
+        return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels, known=known))
+    rows = _training_part(table, leave_out, stacklevel=4)
     classifier = _classifier(rows, parameters, stacklevel=5)
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
@@ -199,9 +207,12 @@ def check_training(
             _classifier(rows, parameters, advice=advice).prepare(rows, rows.labels)
 
 
-def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
-    """Load the sample of training rows that :func:`fit_scores` uses where it needs rows in memory."""
-    return _training_part(table, leave_out).sample()
+def training_sizes(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> tuple[int, int]:
+    """How many training rows of a file :func:`fit_scores` needs in memory, and how many there are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # they come again with the training
+        rows = _training_part(table, leave_out)
+    return rows.sample_size(), len(rows)
 
 
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
@@ -238,7 +249,9 @@ def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
     return ConceptScores.load(Path(table)) if isinstance(table, str | PathLike) else table
 
 
-def _opened(table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None) -> ConceptScores | ScoreFile:
+def _opened(
+    table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None = None
+) -> ConceptScores | ScoreFile:
     return open_scores(Path(table), stream=stream) if isinstance(table, str | PathLike) else table
 
 
