@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from functools import partialmethod
 
 import numpy as np
@@ -17,7 +18,8 @@ from choqolate.data.sampling import sample_mask
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.side_by_side import prepare_training
 from choqolate.estimators.table_training import check_training
-from choqolate.estimators.training_file import FileRows, measure
+from choqolate.estimators.training_file import FileRows, measure, warn_sorted
+from choqolate.network import lanes
 from choqolate.network.architecture import Architecture
 from choqolate.network.lanes import LaneBatches
 
@@ -128,6 +130,26 @@ def test_a_model_is_kept_where_the_sample_is_too_small_to_calibrate_it(tmp_path,
         model = cq.fit_scores(write_in_groups(table, tmp_path / "scores.parquet", 100), epochs=1, n_nodes=8)
     assert model.calibration_ is None
     assert len(model.classes_) == 30
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_steps_that_cannot_mix_the_classes_of_a_file_are_worth_a_warning(tmp_path, monkeypatch, is_sorted):
+    labels = np.array([f"bird {row // 30 if is_sorted else row % 30}" for row in range(900)])
+    table = cq.ConceptScores(make_table().scores, CONCEPTS, labels=labels, split=["train"] * 900)
+    rows = write_in_groups(table, tmp_path / "scores.parquet", 15).part("train")
+
+    def said():
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warn_sorted(rows, n_lanes=8)
+        return [str(warning.message) for warning in found]
+
+    assert said() == []  # all of it fits into the pools
+    monkeypatch.setattr(lanes, "POOL_BYTES", 15 * rows.row_bytes)  # one row group in each
+    assert len(said()) == is_sorted
+    assert not is_sorted or "mix only about 7 of 30 classes" in said()[0]
+    monkeypatch.setattr(lanes, "POOL_BYTES", 75 * rows.row_bytes)
+    assert said() == []
 
 
 def test_concepts_left_out_and_class_weights(place):
