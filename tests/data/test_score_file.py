@@ -98,7 +98,7 @@ def test_the_sample_does_not_depend_on_the_file(tmp_path_factory, table, first, 
     samples = [ScoreFile(saved(folder, table, rows)).sample(size) for rows in (first, second)]
     assert same(samples[0], samples[1])
     assert same(samples[0], table.sample(size))
-    assert len(samples[0]) == min(size, len(table))
+    assert len(samples[0]) == min(size, len(table)) == ScoreFile(folder / "table.parquet").sample_size(size)
 
 
 def test_concepts_can_be_selected_again_and_again(tmp_path):
@@ -189,6 +189,8 @@ def test_what_is_read_block_by_block_is_a_choice(tmp_path, monkeypatch):
     assert isinstance(open_scores(tmp_path / "table.csv"), ConceptScores)
     with pytest.raises(ChoqolateError, match=r"expected a \.parquet file to read block by block"):
         open_scores(tmp_path / "table.csv", stream=True)
+    with pytest.raises(ChoqolateError, match=r"ends in \.parquet or \.csv"):
+        open_scores(tmp_path / "table.txt")
 
 
 def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path):

@@ -17,7 +17,7 @@ import choqolate as cq
 from choqolate.data.sampling import sample_mask
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.side_by_side import prepare_training
-from choqolate.estimators.table_training import check_training
+from choqolate.estimators.table_training import check_training, prepare_scores, training_sizes
 from choqolate.estimators.training_file import FileRows, measure, warn_sorted
 from choqolate.network import lanes
 from choqolate.network.architecture import Architecture
@@ -163,6 +163,15 @@ def test_concepts_left_out_and_class_weights(place):
         torch.testing.assert_close(streamed.parameters_[name], theta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(streamed.history_["loss"], memory.history_["loss"], rtol=1e-10)
     np.testing.assert_array_equal(streamed.history_["accuracy"], memory.history_["accuracy"])
+
+
+def test_what_is_searched_on_is_the_sample_without_the_concepts_left_out(place):
+    table, file = place
+    options = {"leave_out": ["sky"], "interactions": "none"}
+    streamed, memory = prepare_scores(file, **options), prepare_scores(table, **options)
+    np.testing.assert_array_equal(streamed.data.scaled[:], memory.data.scaled[:])
+    assert streamed.data.targets.tolist() == memory.data.targets.tolist()
+    assert training_sizes(file) == (630, 630)
 
 
 def test_rows_without_a_label_are_left_out_with_a_warning(place, tmp_path):
