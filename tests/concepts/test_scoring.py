@@ -393,8 +393,9 @@ def test_scores_written_to_a_file_are_those_in_memory(tmp_path, clip_folder, mon
     options = {"backbone": clip_folder, "embeddings": tmp_path / "vectors", "workers": 0}
     table = cq.score_images(tmp_path / "album", ["sea", "long bill", "forest"], **options)
     monkeypatch.setattr("choqolate.data.parquet_reader.BLOCK_BYTES", 4 * 3 * 2)
+    monkeypatch.setattr("choqolate.data.parquet_reader.GROUP_BYTES", 1)
     file = score_images_to_file(tmp_path / "s.parquet", tmp_path / "album", ["sea", "long bill", "forest"], **options)
-    assert max(file.row_groups) == 2
+    assert file.row_groups == (16, 14)
     back = file.load()
     np.testing.assert_array_equal(back.scores, table.scores)
     for name in ("labels", "split", "groups", "paths"):

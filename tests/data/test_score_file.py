@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +98,38 @@ def test_the_sample_does_not_depend_on_the_file(tmp_path_factory, table, first, 
     samples = [ScoreFile(saved(folder, table, rows)).sample(size) for rows in (first, second)]
     assert same(samples[0], samples[1])
     assert same(samples[0], table.sample(size))
-    assert len(samples[0]) == min(size, len(table))
+    assert len(samples[0]) == min(size, len(table)) == ScoreFile(folder / "table.parquet").sample_size(size)
+
+
+def test_concepts_can_be_selected_again_and_again(tmp_path):
+    table = ConceptScores(np.arange(8.0).reshape(2, 4), CONCEPTS)
+    file = ScoreFile(saved(tmp_path, table, 3))
+    turned = file.select(CONCEPTS[::-1])
+    assert turned.select(CONCEPTS).concepts == tuple(CONCEPTS)
+    np.testing.assert_array_equal(turned.select(CONCEPTS).load().scores, table.scores)
+    some = turned.select([CONCEPTS[2], CONCEPTS[0]]).take(np.array([False, True]))
+    np.testing.assert_array_equal(some.load().scores, [[6.0, 4.0]])
+
+
+def test_parts_of_a_file_share_it(tmp_path, monkeypatch):
+    """A part reads the file that was opened, though another one has its name by now."""
+    table = ConceptScores(np.arange(8.0).reshape(2, 4), CONCEPTS, labels=["gull", "wren"])
+    table.save(tmp_path / "table.parquet")
+    monkeypatch.chdir(tmp_path)
+    file = ScoreFile("table.parquet")
+    ConceptScores(np.zeros((2, 4)), CONCEPTS, labels=["wren", "gull"]).save("table.parquet")
+    part = file.take(np.array([True, False]))
+    assert part.path == Path("table.parquet")
+    np.testing.assert_array_equal(part.load().scores, table.scores[:1])
+    assert part.load().labels.tolist() == ["gull"]
+
+
+def test_a_dictionary_column_may_use_all_its_indices(tmp_path):
+    labels = [f"bird {row}" for row in range(128)]
+    column = pa.DictionaryArray.from_arrays(pa.array([*range(128), None], pa.int8()), labels)
+    content = pa.table({"label": column, "sea": np.arange(129.0), "sky": np.ones(129)})
+    pq.write_table(content, tmp_path / "table.parquet")
+    assert ScoreFile(tmp_path / "table.parquet").load().labels.tolist() == [*labels, None]
 
 
 def test_row_groups_come_in_the_order_asked_for(tmp_path):
@@ -109,7 +141,8 @@ def test_row_groups_come_in_the_order_asked_for(tmp_path):
 
 
 def test_a_large_table_is_written_in_row_groups_that_fit_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "BLOCK_BYTES", 10 * 4 * 8)
+    monkeypatch.setattr(parquet_reader, "GROUP_BYTES", 10 * 4 * 8)
+    monkeypatch.setattr(parquet_reader, "_FEWEST_ROWS", 1)
     table = ConceptScores(np.random.default_rng(0).random((35, 4)), CONCEPTS, labels=["gull"] * 35)
     table.save(tmp_path / "table.parquet")
     assert ScoreFile(tmp_path / "table.parquet").row_groups == (10, 10, 10, 5)
@@ -156,6 +189,8 @@ def test_what_is_read_block_by_block_is_a_choice(tmp_path, monkeypatch):
     assert isinstance(open_scores(tmp_path / "table.csv"), ConceptScores)
     with pytest.raises(ChoqolateError, match=r"expected a \.parquet file to read block by block"):
         open_scores(tmp_path / "table.csv", stream=True)
+    with pytest.raises(ChoqolateError, match=r"ends in \.parquet or \.csv"):
+        open_scores(tmp_path / "table.txt")
 
 
 def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path):
@@ -168,7 +203,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path):
         from choqolate.data import parquet_reader
         from choqolate.data.rows import Rows
         from choqolate.data.score_writer import ScoreWriter
-        parquet_reader.BLOCK_BYTES = 1000
+        parquet_reader.GROUP_BYTES = 1000
         with ScoreWriter(sys.argv[1], ["sea", "forest", "crest", "long bill"]) as writer:
             writer.add_scores(np.zeros((1000, 4)), Rows(n_rows=1000))
             print("written", flush=True)

@@ -32,6 +32,8 @@ def test_pairs_that_are_asked_for_and_do_not_fit_are_an_error(memory):
     memory(1_000)
     with pytest.raises(cq.ChoqolateError, match="Use --interactions factored"):
         affordable({"interactions": "pairwise"}, 5_000, 3, advice="--interactions factored")
+    with pytest.raises(cq.ChoqolateError, match="leave out free_weights"):
+        affordable({"free_weights": True}, 5_000, 3)
     assert affordable({"interactions": "none"}, 5_000, 3) == {"interactions": "none"}
 
 

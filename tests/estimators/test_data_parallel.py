@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import choqolate as cq
+from choqolate._util import ray_cluster
 from choqolate.estimators.data_parallel import Workers
 from choqolate.estimators.side_by_side import RunSpec, class_weights
 from choqolate.estimators.streamed_training import TrainingJob
@@ -56,11 +57,28 @@ def test_two_processes_train_what_one_trains(file, alone):
     assert together.provenance_.as_dict() == alone.provenance_.as_dict()
 
 
-def test_ray_actors_train_what_one_process_trains(file, alone):
+class Occupant:
+    """An actor that only takes room."""
+
+    def answer(self):
+        return True
+
+
+def test_ray_actors_wait_for_room_and_train_what_one_process_trains(file, alone, monkeypatch):
     pytest.importorskip("ray")
-    together = cq.fit_scores(
-        file.path, workers=2, engine="ray", dtype="float64", calibrate=False, track=True, **OPTIONS
-    )
+    monkeypatch.setattr(ray_cluster, "_ROOM_SECONDS", 1)
+    options = OPTIONS | {"dtype": "float64", "calibrate": False, "track": True}
+    told = []
+    with ray_cluster.ray_session(n_cpus=2) as ray:
+        occupant = ray.remote(num_cpus=1)(Occupant).remote()
+        assert ray.get(occupant.answer.remote())
+
+        def tell(sentence):
+            told.append(sentence)
+            ray.kill(occupant)
+
+        together = cq.fit_scores(file.path, workers=2, engine="ray", tell=tell, **options)
+    assert told == ["waiting for room in the Ray cluster: 2 CPU needed, 1 of 2 free"]
     assert_same(together, alone)
     assert not [child for child in psutil.Process().children(recursive=True) if "ray" in child.name()]
 
@@ -126,9 +144,12 @@ def test_another_process_opens_the_file_itself(file, tmp_path):
     assert np.array_equal(sent.load().scores, rows.load().scores)
     path = tmp_path / "scores.parquet"
     message = pickle.dumps(write_in_groups(make_table(60), path, 20))
+    path.unlink()
+    with pytest.raises(cq.ChoqolateError, match="is not there"):
+        pickle.loads(message).load()
     write_in_groups(make_table(80), path, 20)
     with pytest.raises(cq.ChoqolateError, match="has other rows here"):
-        pickle.loads(message)
+        pickle.loads(message).load()
 
 
 def worker_processes(parent):

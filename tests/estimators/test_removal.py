@@ -233,7 +233,7 @@ def test_mistakes_are_named(birds):
         (lambda: clf.remove_concepts("sea", nodes=True), "indices of nodes"),
         (lambda: clf.removal_impact(X, y[:5]), "y: expected 400 labels, got 5"),
         (lambda: clf.removal_impact(X, y, groups=[1, 2]), "groups: expected 400 labels, got 2"),
-        (lambda: clf.removal_impact(X, y, groups=[None] * 400), "groups: expected one label a row"),
+        (lambda: clf.removal_impact(X, y, groups=[None] * 400), "groups: expected one label per row"),
         (lambda: clf.removal_impact(X, np.zeros(400)), "y: expected labels such as 'landbird', got 0.0"),
         (lambda: clf.explain(X, baseline="one"), "one of zero, mean, got 'one'"),
     ]:

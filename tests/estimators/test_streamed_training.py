@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -12,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate.data.sampling import sample_mask
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.side_by_side import prepare_training
-from choqolate.estimators.table_training import check_training
-from choqolate.estimators.training_file import FileRows, measure
+from choqolate.estimators.table_training import check_training, prepare_scores, training_sizes
+from choqolate.estimators.training_file import FileRows, measure, warn_sorted
+from choqolate.network import lanes
 from choqolate.network.architecture import Architecture
 from choqolate.network.lanes import LaneBatches
 
@@ -100,6 +104,54 @@ def test_settings_are_searched_on_the_sample_and_nodes_compared_on_it(place):
     assert model.reference_ is not None
 
 
+@pytest.fixture
+def small_samples(monkeypatch):
+    monkeypatch.setattr(ScoreFile, "sample", partialmethod(ScoreFile.sample, n_rows=120))
+
+
+def test_a_class_that_is_rare_is_part_of_the_sample(tmp_path, small_samples):
+    """Three of 900 rows are auks, none of them among the 120 rows that a sample without labels has."""
+    table = make_table()
+    blind = sample_mask(np.arange(900), np.full(900, -1), n_rows=120, row_bytes=1, n_bytes=900)
+    labels = np.where(table.scores[:, 0] > table.scores[:, 1], "gull", "wren").astype(object)
+    labels[np.flatnonzero(~blind)[[5, 300, 600]]] = "auk"
+    file = write_in_groups(table.with_columns(labels=labels, split=["train"] * 900), tmp_path / "scores.parquet", 100)
+    assert file.sample().labels.tolist().count("auk") == 3
+    model = cq.fit_scores(file, n_nodes=4, epochs=2, n_runs=2)
+    assert model.classes_.tolist() == ["auk", "gull", "wren"]
+    assert model.calibration_.rows == 120
+    assert model.stability_ is not None
+
+
+def test_a_model_is_kept_where_the_sample_is_too_small_to_calibrate_it(tmp_path, small_samples):
+    labels, split = [f"bird {row % 30}" for row in range(900)], ["train"] * 900
+    table = cq.ConceptScores(make_table().scores, CONCEPTS, labels=labels, split=split)
+    with pytest.warns(cq.ChoqolateWarning, match="not calibrated.*120 rows of 30 classes"):
+        model = cq.fit_scores(write_in_groups(table, tmp_path / "scores.parquet", 100), epochs=1, n_nodes=8)
+    assert model.calibration_ is None
+    assert len(model.classes_) == 30
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_steps_that_cannot_mix_the_classes_of_a_file_are_worth_a_warning(tmp_path, monkeypatch, is_sorted):
+    labels = np.array([f"bird {row // 30 if is_sorted else row % 30}" for row in range(900)])
+    table = cq.ConceptScores(make_table().scores, CONCEPTS, labels=labels, split=["train"] * 900)
+    rows = write_in_groups(table, tmp_path / "scores.parquet", 15).part("train")
+
+    def said():
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warn_sorted(rows, n_lanes=8)
+        return [str(warning.message) for warning in found]
+
+    assert said() == []  # all of it fits into the pools
+    monkeypatch.setattr(lanes, "POOL_BYTES", 15 * rows.row_bytes)  # one row group in each
+    assert len(said()) == is_sorted
+    assert not is_sorted or "mix only about 7 of 30 classes" in said()[0]
+    monkeypatch.setattr(lanes, "POOL_BYTES", 75 * rows.row_bytes)
+    assert said() == []
+
+
 def test_concepts_left_out_and_class_weights(place):
     table, file = place
     options = {"n_nodes": None, "interactions": "none", "epochs": 3, "calibrate": False, "dtype": "float64"}
@@ -111,6 +163,15 @@ def test_concepts_left_out_and_class_weights(place):
         torch.testing.assert_close(streamed.parameters_[name], theta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(streamed.history_["loss"], memory.history_["loss"], rtol=1e-10)
     np.testing.assert_array_equal(streamed.history_["accuracy"], memory.history_["accuracy"])
+
+
+def test_what_is_searched_on_is_the_sample_without_the_concepts_left_out(place):
+    table, file = place
+    options = {"leave_out": ["sky"], "interactions": "none"}
+    streamed, memory = prepare_scores(file, **options), prepare_scores(table, **options)
+    np.testing.assert_array_equal(streamed.data.scaled[:], memory.data.scaled[:])
+    assert streamed.data.targets.tolist() == memory.data.targets.tolist()
+    assert training_sizes(file) == (630, 630)
 
 
 def test_rows_without_a_label_are_left_out_with_a_warning(place, tmp_path):
@@ -143,6 +204,8 @@ PEAK = """
 import sys
 from choqolate.data.score_file import ScoreFile
 from choqolate.estimators.table_training import fit_scores
+from choqolate.network import lanes
+lanes.POOL_BYTES = 1 << 19
 options = {"n_nodes": None, "interactions": "none", "epochs": 1, "calibrate": False, "batch_size": 4096}
 for path in sys.argv[1:]:
     fit_scores(ScoreFile(path), **options)
@@ -152,9 +215,9 @@ for path in sys.argv[1:]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
 def test_memory_does_not_grow_with_the_rows(tmp_path):
-    """With ten times the rows (8 MB of scores, then 80 MB) the peak of a process rises by less than a fifth.
+    """With ten times the rows (8 MB of scores, then 80 MB) the peak of a process rises by less than half of them.
 
-    In memory these rows would take 80 MB, and several times as much while they are prepared.
+    Both tables have more training rows than the pools of all lanes, which hold 4 MB.
     """
     rng = np.random.default_rng(0)
     paths = []
@@ -162,10 +225,10 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         scores = rng.random((n_rows, 100), dtype=np.float32)
         labels = np.where(scores[:, 0] > scores[:, 1], "left", "right")
         paths.append(tmp_path / f"{n_rows}.parquet")
-        # row groups small enough that also the small table has more than fit in the buffer
         split = np.where(np.arange(n_rows) % 4 > 0, "train", "test")
         table = cq.ConceptScores(scores, [f"c{j}" for j in range(100)], labels=labels, split=split)
         write_in_groups(table, paths[-1], 1_000)
     done = subprocess.run([sys.executable, "-c", PEAK, *paths], capture_output=True, text=True, check=True)
     small, large = map(int, done.stdout.split())
     assert large < 1.2 * small
+    assert large - small < 30_000

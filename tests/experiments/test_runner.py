@@ -163,3 +163,8 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
         {"config", "seed", "metrics", "seconds", "shared", "versions"} <= set(json.loads(line)) for line in after
     )
     assert "SLR-AVD" in (tmp_path / "out" / "tables" / "comparison.md").read_text()
+
+
+def test_an_address_without_ray_is_a_mistake(tmp_path):
+    with pytest.raises(ChoqolateError, match="Expected engine='ray' with an address, but the engine is local"):
+        run_tasks([], Results(tmp_path / "results.jsonl"), address="auto")

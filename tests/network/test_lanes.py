@@ -10,11 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from choqolate.network import lanes
 from choqolate.network.lanes import LaneBatches, cut, rows_per_step
 
 
 class NumberedRows:
     """Rows that are their own numbers, read a few at a time."""
+
+    row_bytes = 8
 
     def __init__(self, row_groups, block_rows):
         self.row_groups, self.block_rows = row_groups, block_rows
@@ -36,11 +39,21 @@ GROUPS = st.lists(st.integers(0, 40), min_size=1, max_size=20).filter(any)
 
 @settings(max_examples=50, deadline=None)
 @given(
-    row_groups=GROUPS, block_rows=st.integers(1, 50), batch_size=st.integers(1, 60), workers=st.sampled_from([2, 4, 8])
+    row_groups=GROUPS,
+    block_rows=st.integers(1, 50),
+    batch_size=st.integers(1, 60),
+    workers=st.sampled_from([2, 4, 8]),
+    pool_rows=st.integers(1, 100),
 )
 def test_every_row_is_seen_once_per_epoch_in_steps_that_do_not_depend_on_the_workers(
-    row_groups, block_rows, batch_size, workers
+    row_groups, block_rows, batch_size, workers, pool_rows
 ):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "POOL_BYTES", 8 * pool_rows)
+        check_steps(row_groups, block_rows, batch_size, workers)
+
+
+def check_steps(row_groups, block_rows, batch_size, workers):
     source = NumberedRows(row_groups, block_rows)
     alone = LaneBatches(source, batch_size)
     each = 8 // workers
@@ -70,11 +83,13 @@ def test_epochs_differ_and_are_the_same_in_every_training():
     assert orders() == [first, second]
 
 
-def test_a_step_mixes_rows_from_all_over_the_source():
-    """Each of 16 row groups is a class of its own; with 8 lanes a step has rows of at least 8 of them."""
-    source = LaneBatches(NumberedRows([100] * 16, 100), batch_size=64)
-    for batch in next(source.epochs(1)):
-        assert len({row // 100 for row in batch.targets.tolist()}) >= 8
+@pytest.mark.parametrize(("pooled_groups", "mixed"), [(1, 8), (5, 30)])
+def test_a_step_mixes_rows_of_as_many_row_groups_as_the_pools_hold(monkeypatch, pooled_groups, mixed):
+    """Of 80 row groups, each of them a class; 400 rows drawn from 40 groups alike would have rows of almost all."""
+    monkeypatch.setattr(lanes, "POOL_BYTES", 8 * 100 * pooled_groups)
+    steps = list(next(LaneBatches(NumberedRows([100] * 80, 100), batch_size=400).epochs(1)))
+    for batch in steps[: len(steps) // 2]:  # in the end the pools run empty
+        assert len({row // 100 for row in batch.targets.tolist()}) >= mixed
 
 
 @given(sizes=st.lists(st.integers(0, 500), min_size=1, max_size=12).filter(any), batch_size=st.integers(1, 600))

@@ -143,14 +143,14 @@ def as_names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def as_labels(value: Any, name: str, n: int | None = None) -> list[Any]:
-    """One plain Python value a row, hashable and not missing."""
+    """One plain Python value per row, hashable and not missing."""
     try:
         if isinstance(value, str | Mapping | Set):
             raise TypeError("no sequence")
         labels = [_plain(item) for item in (value.tolist() if hasattr(value, "tolist") else value)]
     except (TypeError, ValueError) as error:
         came = f"{type(value).__name__}: {error}; drop rows without a label, take the arg-max of probabilities"
-        raise ChoqolateError(f"{name}: expected one label a row, got {came}.") from None
+        raise ChoqolateError(f"{name}: expected one label per row, got {came}.") from None
     if not labels or n not in (None, len(labels)):
         raise ChoqolateError(f"{name}: expected {n or 'some'} labels, got {len(labels)}; pass one for every row.")
     return labels

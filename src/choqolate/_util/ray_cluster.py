@@ -16,14 +16,35 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from choqolate._util.checks import check_choice
 from choqolate._util.processes import n_cores
 from choqolate.errors import ChoqolateError
 
+if TYPE_CHECKING:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+ENGINES = ("local", "ray")
 _ANSWER_SECONDS = 10
 _ROOM_SECONDS = 5  # what was given back a moment ago takes some time to show
 _QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # or Ray announces that this will be the default
+
+
+def check_engine(engine: str, address: str | None, *, option: str = "engine='ray'") -> None:
+    """Find mistakes before the work.
+
+    Args:
+        engine: where it is to be done.
+        address: of a cluster.
+        option: how the caller asks for Ray.
+
+    Raises:
+        ChoqolateError: if there is no such engine, or an address without Ray.
+    """
+    check_choice("engine", engine, ENGINES)
+    if address is not None and engine != "ray":
+        raise ChoqolateError(f"Expected {option} with an address, but the engine is {engine}. Add {option}.")
 
 
 def require_ray() -> ModuleType:
@@ -81,6 +102,38 @@ def say_if_full(ray: ModuleType, resources: Mapping[str, float], tell: Callable[
             tell(f"waiting for room in the Ray cluster: {room(ray, resources)}")
             return
         time.sleep(0.2)
+
+
+@contextmanager
+def reserved(
+    ray: ModuleType, number: int, resources: Mapping[str, float], tell: Callable[[str], None]
+) -> Iterator[PlacementGroupSchedulingStrategy]:
+    """Wait until a cluster has room for some actors at once, and keep it for them for the time of a block.
+
+    Actors that ask for their room one by one could each hold some of it and wait for the rest forever.
+
+    Args:
+        ray: the module, in a session.
+        number: of actors.
+        resources: what each of them takes, such as ``{"CPU": 1}``.
+        tell: called with a sentence if there is no room within some seconds.
+
+    Yields:
+        What to give the actors as their ``scheduling_strategy``.
+    """
+    from ray.util import placement_group, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    group = placement_group([dict(resources)] * number)
+    try:
+        if not group.wait(_ROOM_SECONDS):
+            needed = {kind: number * amount for kind, amount in resources.items()}
+            tell(f"waiting for room in the Ray cluster: {room(ray, needed)}")
+            while not group.wait(_ROOM_SECONDS):
+                pass
+        yield PlacementGroupSchedulingStrategy(group)
+    finally:
+        remove_placement_group(group)
 
 
 def room(ray: ModuleType, resources: Mapping[str, float]) -> str:

@@ -15,6 +15,7 @@ from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate._util.progress import item_bar
 from choqolate.analysis.sparse_logistic import LinearWeights, SoftmaxRegression
+from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.search import measure_paper
@@ -171,7 +172,7 @@ class TradeOff:
 
 
 def trade_off(
-    table: ConceptScores | str | PathLike[str],
+    table: ConceptScores | ScoreFile | str | PathLike[str],
     *,
     leave_out: Iterable[str] = (),
     search: Search | None = None,
@@ -184,7 +185,8 @@ def trade_off(
     and measured on the same validation rows. Where groups are known, accuracy is the mean over them.
 
     Args:
-        table: scores with labels, or the file of them; its training rows are used.
+        table: scores with labels, or the file of them; its training rows are used, or the sample of them that
+            :func:`~choqolate.fit_scores` searches on.
         leave_out: concepts to do without.
         search: a finished search on the same rows, such as ``search_`` of a model; by default it is run.
         **parameters: of :class:`~choqolate.ChoqolateClassifier`; ``n_nodes``, ``temperature`` and ``interactions`` are

@@ -15,7 +15,7 @@ Stream = Annotated[
     typer.Option(
         "--stream",
         help="Read the table block by block. Tables that would take more than a third of the available memory are "
-        "always read so.",
+        "always read this way.",
     ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.", show_default=False)]

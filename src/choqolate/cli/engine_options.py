@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from choqolate.errors import ChoqolateError
-
 
 class Engine(StrEnum):
     """Where the work is done."""
@@ -35,9 +33,8 @@ Address = Annotated[
 
 def check_engine(engine: Engine, address: str | None) -> None:
     """Find mistakes before anything heavy is loaded: an address without Ray, or Ray not installed."""
-    if engine is Engine.ray:
-        from choqolate._util.ray_cluster import require_ray
+    from choqolate._util import ray_cluster
 
-        require_ray()
-    elif address is not None:
-        raise ChoqolateError("Expected --engine ray with --address, but the engine is local. Add --engine ray.")
+    ray_cluster.check_engine(engine.value, address, option="--engine ray")
+    if engine is Engine.ray:
+        ray_cluster.require_ray()

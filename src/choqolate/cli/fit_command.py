@@ -173,7 +173,7 @@ def fit(
     workers: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Processes that train together, each on its part of the rows; they stream."
+            metavar="N", min=1, help="Processes that train together, each on its part of the rows; implies --stream."
         ),
     ] = 1,
     engine: EngineName = Engine.local,
@@ -196,9 +196,10 @@ def fit(
     from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.show_formulas import show_formulas
-    from choqolate.cli.terminal import open_console, open_table, show_next
+    from choqolate.cli.terminal import note, open_console, open_table, show_next
+    from choqolate.data.score_file import ScoreFile
     from choqolate.estimators.model_folder import check_model_folder
-    from choqolate.estimators.table_training import check_training, fit_scores
+    from choqolate.estimators.table_training import check_training, fit_scores, training_sizes
 
     check_engine(engine, address)
     if bipolar and no_bipolar:
@@ -213,7 +214,8 @@ def fit(
     if trade_off is not None:
         check_figure(trade_off)
     console = open_console()
-    table = open_table(scores, stream=stream or workers > 1 or engine is Engine.ray)
+    asking = {"--stream": stream, "--workers": workers > 1, "--engine ray": engine is Engine.ray}
+    table = open_table(scores, [option for option, is_asking in asking.items() if is_asking])
     parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
         bipolar=True if bipolar else False if no_bipolar or paper else None,
@@ -230,7 +232,8 @@ def fit(
         device=device,
     )
     check_training(table, leave_out=leave_out or (), advice="--interactions factored", **parameters)
-    show.show_sample(console, table)
+    if isinstance(table, ScoreFile):
+        show.show_sample(console, *training_sizes(table, leave_out=leave_out or ()))
     show.show_plan(console, parameters)
     model = fit_scores(
         table,
@@ -239,6 +242,7 @@ def fit(
         workers=workers,
         engine=engine.value,
         address=address,
+        tell=note,
         verbose=True,
         **parameters,
     )
@@ -292,9 +296,7 @@ def _draw_trade_off(
 
     from choqolate.analysis.trade_off import trade_off
     from choqolate.cli.terminal import printable_name
-    from choqolate.data.score_file import ScoreFile
     from choqolate.estimators.search_record import AUTO, SEARCHED
-    from choqolate.estimators.table_training import training_sample
     from choqolate.plots.style import save_figure
 
     matplotlib.use("Agg")  # no screen is needed to write a file
@@ -303,7 +305,6 @@ def _draw_trade_off(
     if model.search_ is None:
         parameters |= dict.fromkeys(SEARCHED, AUTO) | {"init": None, "schedule": None, "bipolar": None}
         said = ["", "What a search on the same rows finds:"]
-    rows = training_sample(table) if isinstance(table, ScoreFile) else table
-    result = trade_off(rows, leave_out=leave_out, search=model.search_, **parameters)
+    result = trade_off(table, leave_out=leave_out, search=model.search_, **parameters)
     save_figure(result.plot()[0], path)
     typer.echo("\n".join([*said, *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))

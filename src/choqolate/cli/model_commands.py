@@ -119,7 +119,9 @@ def evaluate_model(
     from choqolate.estimators.model_folder import load
 
     classifier = load(model)
-    result = evaluate(classifier, open_table(scores, stream=stream), split and split.value, verbose=True)
+    result = evaluate(
+        classifier, open_table(scores, ["--stream"] if stream else []), split and split.value, verbose=True
+    )
     if as_json:
         import json
 

@@ -18,9 +18,6 @@ from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
-from choqolate.data.sampling import SAMPLE_ROWS
-from choqolate.data.score_file import ScoreFile
-from choqolate.data.scores import ConceptScores
 from choqolate.estimators.calibration import calibration_text
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.explain import ModelExplanation, explain_model, leading
@@ -53,10 +50,10 @@ def show_plan(console: Console, parameters: Mapping[str, Any]) -> None:
         console.print(Text(text, style="dim"), soft_wrap=True)
 
 
-def show_sample(console: Console, table: ConceptScores | ScoreFile) -> None:
+def show_sample(console: Console, n_sampled: int, n_rows: int) -> None:
     """What is done on a sample of a table that stays in its file."""
-    if isinstance(table, ScoreFile) and len(table) > SAMPLE_ROWS:
-        text = f"settings, start and calibration come from a sample of at most {SAMPLE_ROWS:,} training rows"
+    if n_sampled < n_rows:
+        text = f"settings, start and calibration come from a sample of {n_sampled:,} of {n_rows:,} training rows"
         console.print(Text(text, style="dim"), soft_wrap=True)
 
 

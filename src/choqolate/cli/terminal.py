@@ -14,6 +14,7 @@ from rich.text import Text
 
 from choqolate._util.numbers import decimal
 from choqolate._util.progress import shows_bars
+from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
     from choqolate.data.score_file import ScoreFile
@@ -47,11 +48,21 @@ def show_start(path: Path) -> None:
         typer.secho(f"reading {printable_name(path)} ...", err=True, dim=True)
 
 
-def open_table(path: Path, *, stream: bool) -> ConceptScores | ScoreFile:
-    """Load a table of scores, or open it and say so if it is read block by block."""
+def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFile:
+    """Load a table of scores, or open it and say so if it is read block by block.
+
+    Args:
+        path: of the table.
+        streaming: the options that ask for the latter, if any.
+    """
     from choqolate.data.score_file import ScoreFile, open_scores
 
-    table = open_scores(path, stream=stream or None)
+    if streaming and path.suffix.lower() == ".csv":
+        raise ChoqolateError(
+            f"Expected a .parquet file with {streaming[0]}, but got {path}. Save the table as .parquet, or leave out "
+            f"{' and '.join(streaming)}."
+        )
+    table = open_scores(path, stream=True if streaming else None)
     if isinstance(table, ScoreFile):
         note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e9:.1f} GB of scores) block by block")
     return table

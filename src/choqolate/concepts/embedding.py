@@ -15,6 +15,7 @@ from choqolate._util.checks import check_choice, check_number
 from choqolate._util.files import replacing
 from choqolate._util.processes import n_cores
 from choqolate._util.progress import item_bar
+from choqolate._util.ray_cluster import check_engine
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import Claims
@@ -123,13 +124,11 @@ def embed(
             of another backbone.
     """
     check_choice("on_error", on_error, ("skip", "fail"))
-    check_choice("engine", engine, ("local", "ray"))
+    check_engine(engine, address)
     if batch_size is not None:
         check_number("batch_size", batch_size, minimum=1, whole=True)
     if workers is not None:
         check_number("workers", workers, minimum=0, whole=True)
-    if address is not None and engine != "ray":
-        raise ChoqolateError("Expected engine='ray' with an address, but the engine is local.")
     if devices is not None and engine == "ray":
         raise ChoqolateError("Expected no devices with engine='ray', because Ray assigns them. Leave them out.")
     manifest = read_source(manifest) if isinstance(manifest, str | os.PathLike) else manifest

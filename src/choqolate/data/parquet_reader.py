@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,18 +21,32 @@ from choqolate.errors import ChoqolateError
 FORMAT = 1
 KEY = b"choqolate"
 BLOCK_BYTES = 1 << 25
-"""Scores in memory at a time, and in one row group of a file."""
+"""Scores in memory at a time."""
+
+GROUP_BYTES = 1 << 20
+"""Scores in one row group of a file that we write."""
 
 _MOST_ROWS = 1 << 16  # of a block, where there are few concepts
+_FEWEST_ROWS = 16  # of a row group, where there are many: each takes 500 bytes at the end of the file
 
 
-def block_rows(n_concepts: int, dtype: Any) -> int:
-    """The number of rows whose scores fill one block.
+def block_rows(n_concepts: int, dtype: Any, n_bytes: int | None = None) -> int:
+    """The number of rows whose scores fill one block, by default of 32 MB.
 
     >>> block_rows(1_000, np.float32)
     8388
     """
-    return max(1, min(_MOST_ROWS, BLOCK_BYTES // (max(1, n_concepts) * np.dtype(dtype).itemsize)))
+    most = BLOCK_BYTES if n_bytes is None else n_bytes
+    return max(1, min(_MOST_ROWS, most // (max(1, n_concepts) * np.dtype(dtype).itemsize)))
+
+
+def group_rows(n_concepts: int, dtype: Any) -> int:
+    """The number of rows in one row group of a file that we write.
+
+    >>> group_rows(1_000, np.float32), group_rows(50_000, np.float32)
+    (262, 16)
+    """
+    return max(_FEWEST_ROWS, block_rows(n_concepts, dtype, GROUP_BYTES))
 
 
 @contextmanager
@@ -69,6 +84,7 @@ class ParquetReader:
             schema = self._file.schema_arrow
             names = schema.names
             self.row_groups = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+            self._starts = [0, *itertools.accumulate(self.row_groups)]
             document = (schema.metadata or {}).get(KEY)
             kind = schema.field(names.index("scores")).type if "scores" in names else pa.null()
             self.about: dict[str, Any] = {}
@@ -104,7 +120,7 @@ class ParquetReader:
                 yield batch.column(name)
 
     def blocks(
-        self, row_group: int, columns: Sequence[int] | None = None, *, paths: bool = True
+        self, row_group: int, columns: Sequence[int] | None = None, *, paths: bool = True, n_bytes: int | None = None
     ) -> Iterator[tuple[np.ndarray, list[Any] | None]]:
         """Scores ``(n, M)`` and paths of the rows of a row group, at most a block of them at a time.
 
@@ -112,13 +128,14 @@ class ParquetReader:
             row_group: its number.
             columns: only the scores of these concepts.
             paths: read them too.
+            n_bytes: size of the scores of a block, at most; by default 32 MB.
         """
         concepts = self.concepts if columns is None else [self.concepts[j] for j in columns]
         wanted = ["scores"] if self._is_own else list(concepts)
         with_paths = paths and "path" in self._roles
         wanted += [self._roles["path"]] if with_paths else []
-        rows = block_rows(len(self.concepts if self._is_own else concepts), self.dtype)
-        first = sum(self.row_groups[:row_group])
+        rows = block_rows(len(self.concepts if self._is_own else concepts), self.dtype, n_bytes)
+        first = self._starts[row_group]
         with reading(self.path):
             for batch in self._file.iter_batches(batch_size=rows, row_groups=[row_group], columns=wanted):
                 if self._is_own:

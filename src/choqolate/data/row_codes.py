@@ -129,7 +129,7 @@ def _codes(
         encoded = piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
         texts = [text_of(plain_cell(value)) for value in encoded.dictionary.to_pylist()]
         values = [-1 if text is None else found.setdefault(translate(text), len(found)) for text in texts]
-        places = encoded.indices.fill_null(len(values)).to_numpy()
+        places = encoded.indices.cast(pa.int32()).fill_null(len(values)).to_numpy()
         columns.append(_smallest(np.array([*values, -1]), len(found))[places])
     names = tuple(order(set(found)))
     place = {name: k for k, name in enumerate(names)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import itertools
 import json
@@ -21,11 +20,13 @@ from choqolate.data.parquet_reader import ParquetReader, reading
 from choqolate.data.provenance import Provenance
 from choqolate.data.row_codes import RowCodes
 from choqolate.data.rows import NoLabels
-from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
+from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask, sample_size
 from choqolate.data.scores import ConceptScores, update_with_scores
 from choqolate.data.source_errors import check_source, naming
 from choqolate.data.splits import SPLITS, TEST_SHARE, check_part
 from choqolate.errors import ChoqolateError, ChoqolateWarning
+
+_COMPUTED = ("row_groups", "codes", "fingerprint", "_starts")  # from the rows and concepts that are chosen
 
 
 class ScoreFile:
@@ -63,14 +64,15 @@ class ScoreFile:
                 f"expected a .parquet file to read block by block, got {self.path}: load it whole and save it as "
                 ".parquet"
             )
-        check_source(self.path)
-        self._reader = ParquetReader(self.path)
+        self._all_groups: tuple[int, ...] = ()
+        self._all_groups = self._reader.row_groups
         self.dtype = self._reader.dtype
         known = {name: value for name, value in self._reader.about.items() if name != "classes"}
         with reading(self.path):
             empty = np.empty((0, len(self._reader.concepts)), dtype=self.dtype)
             self.header = ConceptScores(empty, self._reader.concepts, **known)
         self._all_codes: list[RowCodes] = []  # of all rows of the file, once they are read
+        self._made: dict[float, RowCodes] = {}  # the same with a split, for each share of test rows
         self._mask: np.ndarray | None = None  # of these among the rows of the file
         self._columns: list[int] | None = None  # of these among the concepts of the file
 
@@ -109,13 +111,18 @@ class ScoreFile:
     def row_groups(self) -> tuple[int, ...]:
         """How many of the rows are in each row group of the file."""
         if self._mask is None:
-            return self._reader.row_groups
-        return tuple(int(self._mask[start:stop].sum()) for start, stop in self._bounds())
+            return self._all_groups
+        return tuple(int(self._mask[start:stop].sum()) for start, stop in self._bounds)
 
     @property
     def n_bytes(self) -> int:
         """Size of the scores in memory, were they loaded."""
-        return len(self) * len(self.concepts) * self.dtype.itemsize
+        return len(self) * self.row_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of the scores of one row."""
+        return len(self.concepts) * self.dtype.itemsize
 
     @cached_property
     def codes(self) -> RowCodes:
@@ -163,14 +170,15 @@ class ScoreFile:
             return self
         if self._mask is not None:
             raise ChoqolateError("expected a whole file to split, got a part of one: split it before you take a part")
-        made = self.codes.with_split(self._reader.cells("path"), test_share)
-        return self._changed(_all_codes=[made])
+        if test_share not in self._made:
+            self._made[test_share] = self.codes.with_split(self._reader.cells("path"), test_share)
+        return self._changed(_all_codes=[self._made[test_share]])
 
     def select(self, concepts: str | Iterable[str]) -> Self:
         """The given concepts, in the given order."""
         index = find_concepts(concepts, self.concepts, known="this table has")
         columns = index if self._columns is None else [self._columns[j] for j in index]
-        if columns == list(range(len(self._reader.concepts))):
+        if index == list(range(len(self.concepts))):
             return self
         return self._changed(_columns=columns, header=self.header.select([self.concepts[j] for j in index]))
 
@@ -189,9 +197,16 @@ class ScoreFile:
             rows = self.codes.take(where).as_rows(names)
             yield self.header.with_rows(scores, rows)
 
-    def arrays(self, row_groups: Iterable[int] | None = None) -> Generator[tuple[slice, np.ndarray], None, None]:
-        """The same as bare scores ``(n, M)``, each with the slice of ``codes`` that its rows are: faster."""
-        for where, scores, _ in self._parts(row_groups, paths=False):
+    def arrays(
+        self, row_groups: Iterable[int] | None = None, *, n_bytes: int | None = None
+    ) -> Generator[tuple[slice, np.ndarray], None, None]:
+        """The same as bare scores ``(n, M)``, each with the slice of ``codes`` that its rows are: faster.
+
+        Args:
+            row_groups: numbers of those to read, in this order; by default all.
+            n_bytes: size of the scores of a part, at most; by default 32 MB.
+        """
+        for where, scores, _ in self._parts(row_groups, paths=False, n_bytes=n_bytes):
             yield where, scores
 
     def load(self) -> ConceptScores:
@@ -206,10 +221,15 @@ class ScoreFile:
     def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> ConceptScores:
         """Load at most so many rows, with at most so many bytes of scores.
 
-        They are chosen by a hash of their number in the file: the same on every machine.
+        They are chosen by a hash of their number in the file, the same on every machine, and rare classes are not left
+        out, see :func:`~choqolate.data.sampling.sample_mask`.
         """
         numbers = np.arange(len(self)) if self._mask is None else np.flatnonzero(self._mask)
-        return self.take(sample_mask(numbers, n_rows, len(self.concepts) * self.dtype.itemsize, n_bytes)).load()
+        return self.take(sample_mask(numbers, self.codes.labels, n_rows, self.row_bytes, n_bytes)).load()
+
+    def sample_size(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> int:
+        """How many rows :meth:`sample` loads."""
+        return min(len(self), sample_size(n_rows, self.row_bytes, n_bytes))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -230,40 +250,47 @@ class ScoreFile:
     # ------------------------------------------------------------------ inside
 
     def _changed(self, **changes: Any) -> Self:
-        other = copy.copy(self)
-        for name in ("row_groups", "codes", "fingerprint"):  # computed again
-            other.__dict__.pop(name, None)
-        other.__dict__.update(changes)
+        other = object.__new__(type(self))  # a copy would be sent like a pickle, and open the file again
+        kept = {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
+        other.__dict__.update(kept | changes)
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process opens the file itself."""
-        return self.__dict__ | {"_reader": self._reader.row_groups, "path": self.path.resolve()}
+        """Another process opens the file itself, when it first reads from it."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_reader"}
+        return state | {"path": self.path.resolve()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reader = ParquetReader(self.path)
-        if self._reader.row_groups != state["_reader"]:
+    @cached_property
+    def _reader(self) -> ParquetReader:
+        """The file, opened in this process."""
+        check_source(self.path)
+        reader = ParquetReader(self.path)
+        if self._all_groups not in ((), reader.row_groups):
             raise ChoqolateError(
                 f"Expected the same table in every process, but {self.path} has other rows here. Use a path that all "
                 "machines share, and do not change the file meanwhile."
             )
+        return reader
 
-    def _bounds(self) -> Iterator[tuple[int, int]]:
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Number of the first of these rows in each row group, and of the row behind the last."""
+        return [0, *itertools.accumulate(self.row_groups)]
+
+    @cached_property
+    def _bounds(self) -> list[tuple[int, int]]:
         """First row of each row group of the file, and the row behind its last."""
-        ends = list(itertools.accumulate(self._reader.row_groups))
-        return zip([0, *ends], ends, strict=False)
+        return list(itertools.pairwise([0, *itertools.accumulate(self._all_groups)]))
 
     def _parts(
-        self, row_groups: Iterable[int] | None, *, paths: bool
+        self, row_groups: Iterable[int] | None, *, paths: bool, n_bytes: int | None = None
     ) -> Iterator[tuple[slice, np.ndarray, list[Any] | None]]:
         """Rows that are in one block of the file: where they are among these rows, their scores, and paths."""
-        starts, bounds = [0, *itertools.accumulate(self.row_groups)], list(self._bounds())
-        for k in range(len(bounds)) if row_groups is None else row_groups:
-            start, row = starts[k], bounds[k][0]
+        for k in range(len(self._bounds)) if row_groups is None else row_groups:
+            start, row = self._starts[k], self._bounds[k][0]
             if not self.row_groups[k]:
                 continue
-            for scores, cells in self._reader.blocks(k, self._columns, paths=paths):
+            for scores, cells in self._reader.blocks(k, self._columns, paths=paths, n_bytes=n_bytes):
                 with naming(self.path):
                     check_finite(scores, self.concepts, first=row)
                 names = None if cells is None else [plain_cell(cell) for cell in cells]
@@ -293,9 +320,9 @@ def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScore
         ChoqolateError: as :meth:`ConceptScores.load`; also if a CSV file is to be read block by block.
     """
     memory = available_memory()
-    if stream is None and Path(path).suffix.lower() == ".csv":
+    if stream is None and Path(path).suffix.lower() != ".parquet":
         if memory is not None and Path(path).is_file() and Path(path).stat().st_size > memory:
-            message = f"{path} may not fit into memory: a CSV file is read whole. Save it as .parquet where it does."
+            message = f"{path} may not fit into memory: it is read whole. Save it as .parquet where it does."
             warnings.warn(message, ChoqolateWarning, stacklevel=2)
         return ConceptScores.load(path)
     if stream is False:

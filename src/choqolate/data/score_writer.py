@@ -17,7 +17,7 @@ from choqolate._util.checks import as_names, check_finite
 from choqolate._util.files import check_output, replacing
 from choqolate._util.text import printable
 from choqolate.data.column_roles import ROW_COLUMNS, text_array
-from choqolate.data.parquet_reader import FORMAT, KEY, block_rows
+from choqolate.data.parquet_reader import FORMAT, KEY, group_rows
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import Rows
 from choqolate.data.scores import ConceptScores
@@ -27,7 +27,8 @@ from choqolate.errors import ChoqolateError
 class ScoreWriter:
     """Write a Parquet file of scores block by block, under a temporary name until the last.
 
-    A row group holds about 32 MB of scores, so that the file can be read block by block as well. If the writing ends
+    A row group holds about 1 MB of scores, so that the file can be read block by block, and training can mix rows of
+    many parts of it. If the writing ends
     with an error, or is killed, an older file of the same name stays as it was.
 
     Args:
@@ -74,6 +75,7 @@ class ScoreWriter:
         except (TypeError, ValueError) as error:
             raise ChoqolateError(f"expected a provenance that JSON can hold: {error}") from None
         self._waiting: list[pa.Table] = []
+        self._n_waiting = 0
         self._open = ExitStack()
         self._temporary: Path | None = None
         self._file: pq.ParquetWriter | None = None
@@ -87,18 +89,14 @@ class ScoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._open:  # the file is renamed, or removed if something went wrong
-            try:
-                if error is None:
-                    if self._dtype is None:
-                        self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
-                    if self._waiting:
-                        self._write(sum(map(len, self._waiting)))
-            finally:
-                if self._file is not None:
-                    self._file.close()
-            if error is not None:
-                raise error
+        if error is not None:
+            self._open.__exit__(kind, error, trace)  # the file is removed
+            return
+        with self._open:  # the file is renamed, or removed if something goes wrong now
+            if self._dtype is None:
+                self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
+            if self._waiting:
+                self._write(self._n_waiting)
 
     def add(self, block: ConceptScores) -> None:
         """Add rows behind those that were added before."""
@@ -120,11 +118,12 @@ class ScoreWriter:
                 f"shape {scores.shape}"
             )
         self._n_rows += len(scores)
-        step = block_rows(len(self.concepts), self._dtype)
+        step = group_rows(len(self.concepts), self._dtype)
         for start in range(0, max(1, len(scores)), step):
             part = slice(start, start + step)
             self._waiting.append(self._as_table(scores[part], rows.take(part)))
-            if sum(map(len, self._waiting)) >= step:
+            self._n_waiting += len(self._waiting[-1])
+            if self._n_waiting >= step:
                 self._write(step)
 
     def _as_table(self, scores: np.ndarray, rows: Rows) -> pa.Table:
@@ -140,6 +139,7 @@ class ScoreWriter:
         waiting = pa.concat_tables(self._waiting)
         group = waiting.slice(0, n_rows)
         self._waiting = [waiting.slice(n_rows)] if n_rows < len(waiting) else []
+        self._n_waiting -= n_rows
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._temporary,
@@ -149,4 +149,5 @@ class ScoreWriter:
                 use_byte_stream_split=["scores.list.element"],  # a fifth smaller, and no slower
                 write_page_checksum=True,
             )
+            self._open.callback(self._file.close)
         self._file.write_table(group, row_group_size=max(1, len(group)))

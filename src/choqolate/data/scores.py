@@ -16,7 +16,7 @@ from choqolate._util.checks import as_names, check_finite, check_unique, find_co
 from choqolate._util.text import printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import Provenance
-from choqolate.data.rows import AS_BEFORE, Rows
+from choqolate.data.rows import AS_BEFORE, Rows, class_index
 from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
 from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.errors import ChoqolateError
@@ -204,9 +204,15 @@ class ConceptScores:
         return self._changed(scores=self.scores[index], rows=self.rows.take(index))
 
     def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> Self:
-        """At most so many rows, with at most so many bytes of scores, chosen by a hash of their number."""
+        """At most so many rows, with at most so many bytes of scores, chosen by a hash of their number.
+
+        Rare classes are not left out, see :func:`~choqolate.data.sampling.sample_mask`.
+        """
         row_bytes = len(self.concepts) * self.scores.itemsize
-        mask = sample_mask(np.arange(len(self)), n_rows, row_bytes, n_bytes)
+        place = class_index(self.classes)
+        labels = [None] * len(self) if self.rows.labels is None else self.rows.labels
+        codes = np.array([-1 if label is None else place[label] for label in labels], dtype=np.int32)
+        mask = sample_mask(np.arange(len(self)), codes, n_rows, row_bytes, n_bytes)
         return self if mask.all() else self.take(mask)
 
     def select(self, concepts: str | Iterable[str]) -> Self:

@@ -47,10 +47,12 @@ def affordable(
     if needed <= memory:
         return dict(parameters)
     too_much = f"all pairs of {n_concepts:,} concepts would need {needed / 1e9:,.0f} GB"
-    if given is not None or parameters.get("free_weights"):  # free weights cannot be factored
+    free = bool(parameters.get("free_weights"))
+    if given is not None or free:
+        way_out = "Free weights cannot be factored: use fewer concepts, or leave out free_weights."
         raise ChoqolateError(
             f"Expected interactions that fit into memory, but {too_much} and {memory / 1e9:,.0f} GB are available. "
-            f"Use {advice}, which is linear in the concepts."
+            + (way_out if free else f"Use {advice}, which is linear in the concepts.")
         )
     warnings.warn(f"Training uses factored interactions because {too_much}.", ChoqolateWarning, stacklevel=stacklevel)
     return {**parameters, "interactions": "factored"}

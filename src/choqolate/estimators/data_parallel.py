@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from choqolate._util.checks import check_choice, check_number
+from choqolate._util.checks import check_number
 from choqolate._util.processes import n_cores, serve
-from choqolate._util.ray_cluster import ray_session
+from choqolate._util.ray_cluster import check_engine, ray_session, reserved
 from choqolate.errors import ChoqolateError
 from choqolate.network.lanes import N_LANES
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from choqolate.estimators.streamed_training import TrainedRuns, TrainingJob
 
     Report = Callable[[float, float | None], None]
+    Tell = Callable[[str], None]
 
-ENGINES = ("local", "ray")
 _POLL_SECONDS, _RAY_POLL_SECONDS = 0.2, 1.0
 _GRACE_SECONDS = 5  # for the other processes to fail too: one of them knows the reason
 _GET_INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
@@ -73,9 +73,7 @@ class Workers(NamedTuple):
             ChoqolateError: if there is no such engine, or an address without Ray, or a number that is none.
         """
         check_number("workers", self.n, minimum=1, whole=True)
-        check_choice("engine", self.engine, ENGINES)
-        if self.address is not None and self.engine != "ray":
-            raise ChoqolateError(f"Expected engine='ray' with an address, but the engine is {self.engine!r}.")
+        check_engine(self.engine, self.address)
 
     @property
     def are_here(self) -> bool:
@@ -107,16 +105,26 @@ class Progress:
         report(done, None if math.isnan(loss) else loss)
 
 
-def train_together(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> TrainedRuns:
+def train_together(
+    job: TrainingJob, workers: Workers, device: torch.device, report: Report | None, tell: Tell
+) -> TrainedRuns:
     """Train by as many processes as wanted.
+
+    Args:
+        job: what to train.
+        workers: the processes.
+        device: where each of them trains.
+        report: called with the epochs done and the loss of the last one.
+        tell: called with a sentence before something slow.
 
     Raises:
         ChoqolateError: if a process stops before the end.
     """
     if workers.are_here:
         return job.run(device, n_lanes=workers.n_lanes, report=report)
-    launch = _train_on_ray if workers.engine == "ray" else _train_locally
-    return launch(job, workers, device, report)
+    if workers.engine == "ray":
+        return _train_on_ray(job, workers, device, report, tell)
+    return _train_locally(job, workers, device, report)
 
 
 # ---------------------------------------------------------------------- one of the processes
@@ -272,30 +280,42 @@ class _RayWorker:
         return self._progress.last
 
 
-def _train_on_ray(job: TrainingJob, workers: Workers, device: torch.device, report: Report | None) -> TrainedRuns:
-    with ray_session(workers.address, n_cpus=workers.n) as ray:
+def _train_on_ray(
+    job: TrainingJob, workers: Workers, device: torch.device, report: Report | None, tell: Tell
+) -> TrainedRuns:
+    resources = {"CPU": 1} | ({"GPU": 1} if device.type == "cuda" else {})
+    with ray_session(workers.address, n_cpus=workers.n, tell=tell) as ray:
         _check_room(ray, workers, device)
-        remote = ray.remote(num_cpus=1, num_gpus=int(device.type == "cuda"), max_concurrency=2)(_RayWorker)
-        actors = [remote.remote() for _ in range(workers.n)]
-        try:
-            where, shared = ray.get(actors[0].open_store.remote()), ray.put(job)
-            running = [actor.train.remote(shared, workers, rank, where, device) for rank, actor in enumerate(actors)]
-            waiting = running
-            while waiting:
-                done, waiting = ray.wait(waiting, timeout=_RAY_POLL_SECONDS)
-                if any(_ray_error(ray, task) for task in done):
-                    done, _ = ray.wait(running, num_returns=workers.n, timeout=_GRACE_SECONDS)
-                    errors = [error for task in done if (error := _ray_error(ray, task)) is not None]
-                    raise _reason(errors, workers)
-                if report is not None and waiting:
-                    Progress(*ray.get(actors[0].progress.remote())).tell(report)
-            outcome: TrainedRuns = ray.get(running[0])
-            return outcome
-        except ray.exceptions.RayError as error:
-            raise _lost(workers.n) from error
-        finally:
-            for actor in actors:
-                ray.kill(actor)
+        with reserved(ray, workers.n, resources, tell) as place:
+            options = {"num_cpus": 1, "num_gpus": resources.get("GPU", 0), "max_concurrency": 2}
+            remote = ray.remote(**options, scheduling_strategy=place)(_RayWorker)
+            actors = [remote.remote() for _ in range(workers.n)]
+            try:
+                return _outcome_on_ray(ray, actors, job, workers, device, report)
+            except ray.exceptions.RayError as error:
+                raise _lost(workers.n) from error
+            finally:
+                for actor in actors:
+                    ray.kill(actor)
+
+
+def _outcome_on_ray(
+    ray: Any, actors: Sequence[Any], job: TrainingJob, workers: Workers, device: torch.device, report: Report | None
+) -> TrainedRuns:
+    """Let all actors train, and wait for them; the result of the first, or the error of any."""
+    where, shared = ray.get(actors[0].open_store.remote(), timeout=_PATIENCE.total_seconds()), ray.put(job)
+    running = [actor.train.remote(shared, workers, rank, where, device) for rank, actor in enumerate(actors)]
+    waiting = running
+    while waiting:
+        done, waiting = ray.wait(waiting, timeout=_RAY_POLL_SECONDS)
+        if any(_ray_error(ray, task) for task in done):
+            done, _ = ray.wait(running, num_returns=workers.n, timeout=_GRACE_SECONDS)
+            errors = [error for task in done if (error := _ray_error(ray, task)) is not None]
+            raise _reason(errors, workers)
+        if report is not None and waiting:
+            Progress(*ray.get(actors[0].progress.remote())).tell(report)
+    outcome: TrainedRuns = ray.get(running[0])
+    return outcome
 
 
 def _ray_error(ray: Any, task: Any) -> BaseException | None:

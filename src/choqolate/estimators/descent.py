@@ -177,7 +177,7 @@ class Descent:
         generators: one for each run, from its seed; all that is random in a run comes from it.
         learning_rate: of each run ``(R,)``.
         penalty: λ of each run ``(R,)``; on what, the method says.
-        epochs, batch_size: how long, and how many rows a step. The order of the rows is the same for all.
+        epochs, batch_size: how long, and rows per step. The order of the rows is the same for all.
         verbose: show a progress bar (on a terminal).
     """
 

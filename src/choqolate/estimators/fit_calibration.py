@@ -10,10 +10,10 @@ import numpy as np
 from choqolate.data.rows import class_index
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateWarning
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.calibration import Calibration, model_state, with_calibration
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_network
+from choqolate.estimators.side_by_side import RunSpec, Statistics, runs_at_once, train_network
 from choqolate.estimators.validation import stratified_folds
 
 VALIDATION = "val rows of the table"
@@ -49,17 +49,25 @@ def calibrate_on_second_run(model: ChoqolateClassifier, rows: ConceptScores) -> 
 
     Args:
         model: a classifier that was just trained, without edits.
-        rows: the rows that it was trained on.
+        rows: the rows that it was trained on, or a sample of them.
+
+    Raises:
+        ChoqolateError: if a sample has fewer than five rows per class.
     """
     if len(rows) < _FEWEST_ROWS:
         return model
+    if len(rows) < (model.provenance_.data.rows or 0) and len(rows) < _N_FOLDS * len(model.classes_):
+        raise ChoqolateError(
+            f"Expected at least {_N_FOLDS} training rows per class in memory, but the sample has {len(rows):,} rows of "
+            f"{len(model.classes_):,} classes. Give the table rows for validation, of split val."
+        )
     settings = model.trained_settings | {"track": False}
     if not isinstance(settings["random_state"], int | np.integer):
         settings["random_state"] = 0
     again = ChoqolateClassifier(**settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
-        data, seed = again.prepare(rows, rows.labels)
+        data, seed = again.prepare(rows, rows.labels, known=Statistics.of(model.network_))
     folds = stratified_folds(data.targets, _N_FOLDS)
     held_out = range(min(_N_FOLDS, math.ceil(_HELD_OUT_ROWS * _N_FOLDS / len(rows))))
     together = runs_at_once(again, len(data.concepts), len(data.classes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from choqolate._util.checks import check_number
@@ -11,7 +11,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.concept_estimator import check_seeds
 from choqolate.estimators.search import search
-from choqolate.estimators.side_by_side import RunSpec, runs_at_once, train_side_by_side
+from choqolate.estimators.search_record import Search
+from choqolate.estimators.side_by_side import RunSpec, TrainingSet, runs_at_once, train_side_by_side
 
 
 def fit_runs(
@@ -61,6 +62,20 @@ def fit_runs(
     if found is not None:
         prototype = prototype.with_settings(found.settings)
     wanted = [RunSpec(seed, T) for T in _temperatures(temperatures, prototype.temperature_) for seed in seeds]
+    return fit_runs_prepared(prototype, data, wanted, found)
+
+
+def fit_runs_prepared(
+    prototype: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec], found: Search | None = None
+) -> list[ChoqolateClassifier]:
+    """Train as many runs side by side as memory allows, without a search.
+
+    Args:
+        prototype: its parameters are used, except for its temperature and its seed.
+        data: what :meth:`ChoqolateClassifier.prepare` gives.
+        wanted: the runs.
+        found: the search that chose the parameters.
+    """
     together = runs_at_once(prototype, len(data.concepts), len(data.classes))
     runs: list[ChoqolateClassifier] = []
     for start in range(0, len(wanted), together):

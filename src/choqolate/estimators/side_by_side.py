@@ -104,6 +104,11 @@ class Statistics(NamedTuple):
     concept_means: np.ndarray
     label_shares: np.ndarray
 
+    @classmethod
+    def of(cls, network: FittedNetwork) -> Statistics:
+        """Those of the rows that a network was trained on."""
+        return cls(*(getattr(network, name) for name in cls._fields))
+
 
 class RunSpec(NamedTuple):
     """What tells runs that are trained side by side from each other.

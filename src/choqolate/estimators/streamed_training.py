@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from choqolate.estimators.side_by_side import (
     cluster_start,
     train_on,
 )
-from choqolate.estimators.training_file import FileRows, measure
+from choqolate.estimators.training_file import FileRows, measure, warn_sorted
 from choqolate.network.cluster_start import ClusterStart
 from choqolate.network.lanes import LaneBatches
 
@@ -68,7 +68,11 @@ class TrainingJob:
 
 
 def fit_file(
-    classifier: ChoqolateClassifier, rows: ScoreFile, sample: ConceptScores, workers: Workers
+    classifier: ChoqolateClassifier,
+    rows: ScoreFile,
+    sample: ConceptScores,
+    workers: Workers,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> ChoqolateClassifier:
     """Fit a classifier on rows that stay in their file.
 
@@ -80,17 +84,24 @@ def fit_file(
         rows: the rows for training, all with a label.
         sample: some of these.
         workers: the processes that train.
+        tell: called with a sentence before something slow.
     """
+    warn_sorted(rows, workers.n_lanes)
     data, seed = classifier.prepare(sample, sample.labels, known=measure(rows, verbose=classifier.verbose))
 
     def train(settings: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
-        return _train_streamed(settings, data, wanted, rows, workers)
+        return _train_streamed(settings, data, wanted, rows, workers, tell)
 
     return classifier.fit_prepared(data, seed, train)
 
 
 def _train_streamed(
-    classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec], rows: ScoreFile, workers: Workers
+    classifier: ChoqolateClassifier,
+    data: TrainingSet,
+    wanted: Sequence[RunSpec],
+    rows: ScoreFile,
+    workers: Workers,
+    tell: Callable[[str], None],
 ) -> list[Trained]:
     """What :func:`~choqolate.estimators.side_by_side.train_side_by_side` does, on all rows of a file."""
     architecture = classifier.architecture
@@ -102,7 +113,7 @@ def _train_streamed(
     start = cluster_start(classifier, data)
     job = TrainingJob(classifier, source, wanted, start)
     with epoch_bar(classifier.epochs, "training", enabled=classifier.verbose) as report:
-        parameters, histories = train_together(job, workers, device, report)
+        parameters, histories = train_together(job, workers, device, report, tell)
     return [
         Trained(data.fitted(architecture, own), history, data.reference)
         for own, history in zip(parameters, histories, strict=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -24,10 +25,10 @@ from choqolate.estimators.affordable_pairs import FACTORED, affordable
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.data_parallel import Workers
 from choqolate.estimators.fit_calibration import VALIDATION, calibrate_on_second_run, validation_rows
-from choqolate.estimators.seed_runs import fit_runs
-from choqolate.estimators.side_by_side import TrainingSet
+from choqolate.estimators.seed_runs import fit_runs, fit_runs_prepared
+from choqolate.estimators.side_by_side import RunSpec, Statistics, TrainingSet
 from choqolate.estimators.streamed_training import fit_file
-from choqolate.estimators.training_file import class_shares
+from choqolate.estimators.training_file import class_shares, measure
 from choqolate.explain.model_protocols import ConceptModel
 from choqolate.explain.node_stability import NodeStability, node_stability
 
@@ -43,6 +44,7 @@ def fit_scores(
     workers: int = 1,
     engine: str = "local",
     address: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
     **parameters: Any,
 ) -> ChoqolateClassifier:
     """Train on the rows for training, calibrate, and note in ``provenance_`` where they come from.
@@ -67,6 +69,7 @@ def fit_scores(
             rounding, as long as it divides 8.
         engine: where they run: ``"local"``, or ``"ray"`` as actors of a Ray cluster that can read the file.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray runs on this machine alone.
+        tell: called with a sentence before something slow on a cluster.
         **parameters: of :class:`ChoqolateClassifier`. If ``interactions`` are not given and all pairs of concepts do
             not fit into memory, they are factored, and a warning says so.
 
@@ -92,7 +95,7 @@ def fit_scores(
         model = _classifier(in_file, parameters)
         model._check_parameters()  # before the passes over the file
         rows = in_file.sample()
-        fit_file(model, in_file, rows, crew)
+        fit_file(model, in_file, rows, crew, tell)
         with item_bar(1, "fingerprint of the table", enabled=model.verbose):
             model.provenance_ = _provenance(table, in_file, left_out)
     else:
@@ -106,24 +109,36 @@ def fit_scores(
         model.fit(rows, rows.labels)
         model.provenance_ = _provenance(table, rows, left_out)
     if n_runs > 1 and not model.one_layer_:
-        model.stability_ = _stability(model, rows, n_runs)
-    if not calibrate:
-        return model
-    held_out = validation_rows(model, table)
-    if held_out is None:
-        return calibrate_on_second_run(model, rows)
-    return model.calibrate(held_out, source=VALIDATION)
+        with _warning_instead("How often nodes recur is not known"):
+            model.stability_ = _stability(model, rows, n_runs)
+    if calibrate:
+        with _warning_instead("The probabilities are not calibrated"):
+            held_out = validation_rows(model, table)
+            if held_out is None:
+                return calibrate_on_second_run(model, rows)
+            return model.calibrate(held_out, source=VALIDATION)
+    return model
+
+
+@contextmanager
+def _warning_instead(missing: str) -> Iterator[None]:
+    """Warn where an error would lose the model that is trained by now."""
+    try:
+        yield
+    except ChoqolateError as error:
+        warnings.warn(f"{missing}. {error}", ChoqolateWarning, stacklevel=4)
 
 
 def _stability(model: ChoqolateClassifier, rows: ConceptScores, n_runs: int) -> NodeStability:
     """How often the nodes of a model recur in runs that differ in their seed only."""
-    settings = model.trained_settings | {"track": False}
-    first = settings.pop("random_state")
-    first = first if isinstance(first, int | np.integer) else 0
+    settings = model.trained_settings
+    first = settings["random_state"] if isinstance(settings["random_state"], int | np.integer) else 0
+    again = ChoqolateClassifier(**settings | {"track": False, "random_state": first})
     seeds = [(int(first) + offset) % 2**32 for offset in range(1, n_runs)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
-        others = fit_runs(rows, rows.labels, seeds, **settings)
+        data, _ = again.prepare(rows, rows.labels, known=Statistics.of(model.network_))
+        others = fit_runs_prepared(again, data, [RunSpec(seed, again.temperature_) for seed in seeds])
     return node_stability([model, *others]).of_run(0)
 
 
@@ -157,10 +172,16 @@ class PreparedTraining(NamedTuple):
 
 
 def prepare_scores(
-    table: ConceptScores | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
+    table: ConceptScores | ScoreFile | str | PathLike[str], *, leave_out: Iterable[str] = (), **parameters: Any
 ) -> PreparedTraining:
-    """What :func:`fit_scores` does before it trains, with the same arguments."""
-    rows = _training_part(_loaded(table), leave_out, stacklevel=4)
+    """What :func:`fit_scores` does before it trains, with the same arguments; of a file, the rows are its sample."""
+    table = _opened(table)
+    if isinstance(table, ScoreFile):
+        in_file = _training_part(table, leave_out, stacklevel=4)
+        classifier, rows = _classifier(in_file, parameters, stacklevel=5), in_file.sample()
+        known = measure(in_file, verbose=classifier.verbose)
+        return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels, known=known))
+    rows = _training_part(table, leave_out, stacklevel=4)
     classifier = _classifier(rows, parameters, stacklevel=5)
     return PreparedTraining(classifier, *classifier.prepare(rows, rows.labels))
 
@@ -186,9 +207,12 @@ def check_training(
             _classifier(rows, parameters, advice=advice).prepare(rows, rows.labels)
 
 
-def training_sample(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> ConceptScores:
-    """Load the sample of training rows that :func:`fit_scores` uses where it needs rows in memory."""
-    return _training_part(table, leave_out).sample()
+def training_sizes(table: ScoreFile, *, leave_out: Iterable[str] = ()) -> tuple[int, int]:
+    """How many training rows of a file :func:`fit_scores` needs in memory, and how many there are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # they come again with the training
+        rows = _training_part(table, leave_out)
+    return rows.sample_size(), len(rows)
 
 
 def training_rows(model: ConceptModel, table: ConceptScores) -> ConceptScores:
@@ -225,7 +249,9 @@ def _loaded(table: ConceptScores | str | PathLike[str]) -> ConceptScores:
     return ConceptScores.load(Path(table)) if isinstance(table, str | PathLike) else table
 
 
-def _opened(table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None) -> ConceptScores | ScoreFile:
+def _opened(
+    table: ConceptScores | ScoreFile | str | PathLike[str], stream: bool | None = None
+) -> ConceptScores | ScoreFile:
     return open_scores(Path(table), stream=stream) if isinstance(table, str | PathLike) else table
 
 

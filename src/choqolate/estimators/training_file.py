@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -13,10 +15,14 @@ from torch import Tensor
 from choqolate._util.checks import check_classes, check_ranges, warn_constant
 from choqolate._util.progress import item_bar
 from choqolate.data.score_file import ScoreFile
+from choqolate.errors import ChoqolateWarning
 from choqolate.estimators.side_by_side import Statistics
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.lanes import RowRange
+from choqolate.network.lanes import RowRange, pool_rows
 from choqolate.network.scaling import MinMax
+
+_READ_BYTES = 1 << 22  # of scores at a time, for each lane
+_MIXED = 0.5  # share of the rows whose class should be in the pools at any time
 
 
 def class_shares(rows: ScoreFile) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +58,30 @@ def measure(rows: ScoreFile, *, verbose: bool = False) -> Statistics:
     return Statistics(classes, scaling, means, shares)
 
 
+def warn_sorted(rows: ScoreFile, n_lanes: int) -> None:
+    """Warn if rows of a class follow each other in a file so large that its lanes cannot mix the classes.
+
+    At a time the pools of the lanes hold rows of some row groups, drawn at random. There should be rows of most classes
+    among them, weighted by their size.
+    """
+    bounds = [ends for ends in pairwise([0, *accumulate(rows.row_groups)]) if ends[0] < ends[1]]
+    share = max(n_lanes / len(bounds), n_lanes * pool_rows(rows.row_bytes) / len(rows))
+    if share >= 1:
+        return
+    n_groups = np.zeros(len(rows.classes))  # that have rows of each class
+    for start, stop in bounds:
+        n_groups[np.unique(rows.codes.labels[start:stop])] += 1
+    present = 1 - (1 - share) ** n_groups
+    if present @ np.bincount(rows.codes.labels, minlength=len(rows.classes)) < _MIXED * len(rows):
+        warnings.warn(
+            f"Rows of a class follow each other in {rows.path.name}, so that steps mix only about {present.sum():.0f} "
+            f"of {np.count_nonzero(n_groups)} classes, which may cost accuracy. Shuffle the rows of the manifest "
+            "before you score the images.",
+            ChoqolateWarning,
+            stacklevel=4,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class FileRows:
     """The training rows of a file as a source of batches, see :class:`~choqolate.network.lanes.RowSource`.
@@ -77,6 +107,10 @@ class FileRows:
     def row_groups(self) -> tuple[int, ...]:
         return self.rows.row_groups
 
+    @property
+    def row_bytes(self) -> int:
+        return self.rows.row_bytes
+
     @cached_property
     def _numbers(self) -> np.ndarray:
         """Number of each class of the file among those of the network; -1 for classes without training rows."""
@@ -84,7 +118,7 @@ class FileRows:
         return np.array([place.get(name, -1) for name in self.rows.classes])
 
     def read(self, piece: RowRange) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        blocks, stop = self.rows.arrays([piece.group]), piece.start
+        blocks, stop = self.rows.arrays([piece.group], n_bytes=_READ_BYTES), piece.start
         while stop < piece.stop:
             where, scores = next(blocks)
             start, stop = max(where.start, piece.start), min(where.stop, piece.stop)

@@ -1,9 +1,9 @@
 """Batches of rows that are read piece by piece, dealt to lanes so that several processes can share the reading.
 
-In each epoch the pieces are dealt to L lanes at random. A lane reads one block of rows at a time and gives them in
-random order. A step takes rows from every lane, such that all lanes end together. So the shuffle buffer is one block
-per lane, however many rows there are. Each process has some of the lanes; which ones changes nothing about the rows of
-any step.
+In each epoch the pieces are dealt to L lanes at random. A lane holds a pool of rows, draws from it at random, and fills
+it up with the next rows of its pieces. A step takes rows from every lane, such that all lanes end together. So the
+shuffle buffer is a pool of fixed size per lane, however many rows there are, and a step mixes rows of as many pieces as
+the pools hold. Each process has some of the lanes; which ones changes nothing about the rows of any step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from torch import Tensor
 from choqolate.network.batches import BATCH_ORDER_SEED, TrainingBatch
 
 N_LANES = 8
+POOL_BYTES = 1 << 25
+"""Size of the scores in the pool of one lane."""
 
 
 class RowRange(NamedTuple):
@@ -35,10 +37,14 @@ class RowSource(Protocol):
 
     Attributes:
         row_groups: number of rows in each row group.
+        row_bytes: size of the scores of one row.
     """
 
     @property
     def row_groups(self) -> Sequence[int]: ...
+
+    @property
+    def row_bytes(self) -> int: ...
 
     def read(self, piece: RowRange) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows of a piece, some at a time: raw scores ``(n, M)`` and class numbers ``(n,)``."""
@@ -75,7 +81,11 @@ class LaneBatches:
         sizes = [sum(piece.stop - piece.start for piece in pieces) for pieces in dealt]
         counts = rows_per_step(sizes, self.n_steps)
         own = {
-            lane: _Lane(self.source, dealt[lane], np.random.default_rng([BATCH_ORDER_SEED, number, lane]))
+            lane: _Lane(
+                (block for piece in dealt[lane] for block in self.source.read(piece)),
+                min(sizes[lane], pool_rows(self.source.row_bytes)),
+                np.random.default_rng([BATCH_ORDER_SEED, number, lane]),
+            )
             for lane in self.lanes
         }
         for step in np.flatnonzero(counts.sum(axis=0)):
@@ -91,24 +101,56 @@ class LaneBatches:
 
 
 class _Lane:
-    """The rows of some pieces, those of each block in random order."""
+    """Rows that come block by block, mixed in a pool.
 
-    def __init__(self, source: RowSource, pieces: Iterable[RowRange], rng: np.random.Generator) -> None:
-        self._blocks = (block for piece in pieces for block in source.read(piece))
-        self._rng = rng
-        self._scores, self._numbers = np.empty((0, 0)), np.empty(0)
-        self._order = np.empty(0, dtype=np.intp)  # of the rows that are left of the block
+    Args:
+        blocks: raw scores ``(n, M)`` and class numbers ``(n,)``.
+        size: number of rows in the pool; a larger block is a pool of its own.
+        rng: draws from the pool.
+    """
+
+    def __init__(self, blocks: Iterator[tuple[np.ndarray, np.ndarray]], size: int, rng: np.random.Generator) -> None:
+        self._blocks, self._size, self._rng = blocks, size, rng
+        self._pool: list[np.ndarray] = []  # scores and class numbers; only the first rows are held
+        self._n_held = 0
+        self._next = next(blocks, None)  # it waits for room in the pool
 
     def take(self, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield so many rows, in one part or more."""
         while count > 0:
-            if not len(self._order):
-                del self._scores, self._numbers  # before the next block is read
-                self._scores, self._numbers = next(self._blocks)
-                self._order = self._rng.permutation(len(self._scores))
-            rows, self._order = self._order[:count], self._order[count:]
-            yield self._scores[rows], self._numbers[rows]
-            count -= len(rows)
+            self._fill()
+            drawn = self._rng.choice(self._n_held, min(count, self._n_held), replace=False)
+            scores, numbers = (column[drawn] for column in self._pool)
+            yield scores, numbers
+            count -= len(drawn)
+            self._n_held -= len(drawn)
+            holes = drawn[drawn < self._n_held]
+            left = np.setdiff1d(np.arange(self._n_held, self._n_held + len(drawn)), drawn, assume_unique=True)
+            for column in self._pool:
+                column[holes] = column[left]
+
+    def _fill(self) -> None:
+        """Take in as many blocks as there is room for, and at least one where no rows are left."""
+        while self._next is not None:
+            stop = self._n_held + len(self._next[0])
+            if not self._pool or stop > len(self._pool[0]):
+                if self._n_held:
+                    return
+                self._pool.clear()  # before there is a larger one
+                self._pool += [np.empty((max(self._size, stop), *part.shape[1:]), part.dtype) for part in self._next]
+            for column, part in zip(self._pool, self._next, strict=True):
+                column[self._n_held : stop] = part
+            self._n_held, self._next = stop, None  # before the next one is read
+            self._next = next(self._blocks, None)
+
+
+def pool_rows(row_bytes: int) -> int:
+    """How many rows the pool of one lane holds.
+
+    >>> pool_rows(4_000)
+    8388
+    """
+    return max(1, POOL_BYTES // max(1, row_bytes))
 
 
 def cut(row_groups: Sequence[int], n_lanes: int) -> list[RowRange]:

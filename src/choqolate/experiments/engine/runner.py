@@ -13,9 +13,9 @@ from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from choqolate._util.checks import check_choice
 from choqolate._util.processes import n_cores, serve
 from choqolate._util.progress import item_bar, shows_bars
+from choqolate._util.ray_cluster import check_engine
 from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.experiments.engine.experiment import Label, Runs, RunSetting
@@ -124,13 +124,13 @@ def run_tasks(
     Args:
         wanted: what to do, for which seeds; the longest first.
         results: the file.
-        processes: how many work at a time; by default one for each core, or each CPU slot of a Ray cluster.
+        processes: batches at a time; by default one per core, or per CPU slot of a Ray cluster.
         engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
         verbose: show a progress bar (on a terminal).
     """
-    check_choice("engine", engine, ("local", "ray"))
+    check_engine(engine, address)
     known = _read(results)
     batches = pending(wanted, known.keys())
     failures: dict[str, str] = {}
@@ -207,7 +207,7 @@ _Work = Callable[[Sequence[Batch], int], Iterable[tuple[Batch, _Answer]]]
 def _executor(
     engine: str, address: str | None, processes: int | None, tell: Callable[[str], None]
 ) -> Iterator[tuple[_Work, int]]:
-    """Give a function that yields the answers to batches as they come, and how many can be worked at at a time."""
+    """Give a function that yields the answers to batches as they come, and how many can be worked on at a time."""
     if engine == "ray":
         from choqolate._util.ray_cluster import ray_session, say_if_full
 
