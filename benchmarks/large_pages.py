@@ -108,7 +108,7 @@ def main() -> None:
         make(int(sys.argv[2]), folder)
     else:
         seconds = measure(task, folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     print(json.dumps({"seconds": seconds, "gigabytes": peak}))
 
 
