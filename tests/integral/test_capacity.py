@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from choqolate.integral import AdditiveCapacity, PairwiseCapacity, expected_minimum
+from choqolate.integral import AdditiveCapacity, PairwiseCapacity, capacity
 from tests.integral.test_factored import make
 from tests.integral.test_sparse import sparse_of
 
@@ -30,7 +30,7 @@ def test_weights_of_some_pairs_are_those_of_all_pairs(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_pairs_give_back_is_summed_over_the_smaller_weights(form, monkeypatch):
-    monkeypatch.setattr(expected_minimum, "_WORKSPACE", 2 * 3 * 7)  # several blocks of inputs
+    monkeypatch.setattr(capacity, "_COMMON_VALUES", 2 * 3 * 7)  # several blocks of inputs
     u = torch.rand(4, 7, dtype=torch.float64)
     b, c = FORMS[form].pairs(slice(None))
     expected = torch.einsum("njl,bl->bnj", torch.minimum(b, c), u)

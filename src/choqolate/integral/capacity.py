@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from choqolate.integral.expected_minimum import fitting, slices
+from choqolate.integral.expected_minimum import slices
 from choqolate.integral.terms import Terms
+
+_COMMON_VALUES = 1 << 19  # weights of pairs at a time
 
 
 class Capacity(ABC):
@@ -67,7 +69,7 @@ class Capacity(ABC):
         """
         n_nodes, n_inputs = self.shape
         out = u.new_empty(len(u), n_nodes, n_inputs)
-        for some in slices(n_inputs, fitting(n_nodes * n_inputs)):
+        for some in slices(n_inputs, _COMMON_VALUES // (n_nodes * n_inputs)):
             common = torch.minimum(*self.pairs(some))
             out[:, :, some] = (u @ common.flatten(0, 1).mT).unflatten(1, common.shape[:2])
         return out
