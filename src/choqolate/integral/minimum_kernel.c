@@ -18,7 +18,7 @@
 #define AHEAD 16     /* places from the one in work to the one that is fetched */
 #define BLOCK 64     /* inputs at a time where a matrix is read both ways */
 #define PART_ROWS 16 /* rows that are worth slopes of their own */
-#define SUM_ROWS 32  /* rows whose slopes are summed before they are added to those of the part */
+#define SUM_ROWS 128 /* rows whose slopes are summed before they are added to others */
 #ifndef PARTS
 #define PARTS 8 /* tiles, or else parts of the rows, that threads can share among them */
 #endif
@@ -164,18 +164,16 @@ static void add_slopes(const cell *cells, const int32_t *order, const real *gaps
 static void sum_slopes(const job *x, index tile, index part, const int32_t *order, const real *gaps, const real *g,
                        index step) {
     index inputs = x->inputs, row = part * x->rows / x->parts, last = (part + 1) * x->rows / x->parts;
-    cell *slopes = x->slopes + (part * x->tiles + tile) * inputs;
-    cell *summands = x->own + 2 * this_thread() * inputs, *recent = summands + inputs;
-    for (index j = 0; j < inputs; j++) slopes[j] = recent[j] = (cell)EMPTY;
-    while (row < last) {
+    cell *slopes = x->slopes + (part * x->tiles + tile) * inputs, *sums = slopes;
+    cell *summands = x->own + 2 * this_thread() * inputs;
+    do {
+        for (index j = 0; j < inputs; j++) sums[j] = (cell)EMPTY;
         for (index stop = smaller(row + SUM_ROWS, last); row < stop; row++)
             add_slopes(x->cells + tile * inputs, order + row * inputs, gaps + row * inputs, inputs,
-                       load_terms(x, g + row * step, tile), summands, recent);
-        for (index j = 0; j < inputs; j++) {
-            slopes[j].q += recent[j].q, slopes[j].p += recent[j].p;
-            recent[j] = (cell)EMPTY;
-        }
-    }
+                       load_terms(x, g + row * step, tile), summands, sums);
+        for (index j = 0; sums != slopes && j < inputs; j++) slopes[j].q += sums[j].q, slopes[j].p += sums[j].p;
+        sums = summands + inputs;
+    } while (row < last);
 }
 
 /* Add the slopes of all parts to the gradients of p and q. All threads call it. */
