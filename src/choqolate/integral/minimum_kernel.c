@@ -18,7 +18,9 @@
 #define AHEAD 16     /* places from the one in work to the one that is fetched */
 #define BLOCK 64     /* inputs at a time where a matrix is read both ways */
 #define PART_ROWS 16 /* rows that are worth slopes of their own */
+#ifndef SUM_ROWS
 #define SUM_ROWS 128 /* rows whose slopes are summed before they are added to others */
+#endif
 #ifndef PARTS
 #define PARTS 8 /* tiles, or else parts of the rows, that threads can share among them */
 #endif
