@@ -27,7 +27,7 @@ from timing import Row
 
 SIZES = (1_000, 5_000, 20_000, 50_000)
 ROWS, CLASSES, NODES = 2_000, 10, 8
-TASKS = ("redundancy", "suspects", "report", "studio export")
+TASKS = ("redundancy", "suspects", "suspects of a bipolar model", "report", "studio export")
 MOST_EXPONENT, MOST_GB = 1.15, 3.0
 
 
@@ -59,7 +59,7 @@ def _run(task: str, size: int, folder: str) -> dict[str, float]:
 
 
 def make(size: int, folder: Path) -> None:
-    """Write correlated scores of a few hidden causes, and a factored model that has seen them once."""
+    """Write correlated scores of a few hidden causes, and factored models that have seen them once."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, ROWS)
     causes = rng.normal(size=(ROWS, 40)).astype(np.float32)
@@ -74,18 +74,21 @@ def make(size: int, folder: Path) -> None:
         groups=[f"group {group}" for group in (labels + (rng.random(ROWS) < 0.2)) % 2],
     )
     table.save(folder / "scores.parquet")
-    cq.fit_scores(table, n_nodes=NODES, epochs=1, interactions="factored", temperature=0.002).save(folder / "model")
+    for name, bipolar in (("model", False), ("bipolar", True)):
+        options = {"n_nodes": NODES, "epochs": 1, "interactions": "factored", "temperature": 0.002, "bipolar": bipolar}
+        cq.fit_scores(table, **options).save(folder / name)
 
 
 def measure(task: str, folder: Path) -> float:
     """Seconds of CPU time of a task, after loading."""
     from choqolate.studio import export_studio
 
-    table, model = cq.ConceptScores.load(folder / "scores.parquet"), cq.load(folder / "model")
+    table = cq.ConceptScores.load(folder / "scores.parquet")
+    model = cq.load(folder / ("bipolar" if "bipolar" in task else "model"))
     start = time.process_time()
     if task == "redundancy":
         cq.check_redundancy(table)
-    elif task == "suspects":
+    elif task.startswith("suspects"):
         cq.find_suspects(model, table)
     elif task == "report":
         cq.write_report(model, table, folder / "report.html")
@@ -108,7 +111,7 @@ def main() -> None:
         make(int(sys.argv[2]), folder)
     else:
         seconds = measure(task, folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     print(json.dumps({"seconds": seconds, "gigabytes": peak}))
 
 

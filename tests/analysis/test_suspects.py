@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binomtest
 
 from choqolate.analysis.suspects import COSTS, HELPFUL, IDLE, RELIES, find_suspects
@@ -12,7 +13,9 @@ from choqolate.baselines import PCBM
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_inputs import inputs
+from choqolate.explain.redundancy import EXACT_UP_TO
 from choqolate.metrics import group_accuracies, worst_group_accuracy
+from tests.networks import set_parameters
 from tests.reports import bird_table, small_model
 
 
@@ -92,6 +95,32 @@ def test_concepts_that_hide_each_other_are_removed_together(table):
         one.worst_group_change for one in found.found if len(one.concepts) == 1 and one.concepts[0] in concepts[2:]
     ]
     assert together[0].worst_group_change > max(alone, default=0)
+
+
+def test_groups_are_found_around_the_leading_concepts_of_a_large_vocabulary():
+    rng = np.random.default_rng(0)
+    bird, place = rng.integers(0, 2, (2, 260))
+    seen = np.stack([bird, 1 - bird, place, place, place], axis=1) + rng.normal(0, [0.6, 0.6, 0.1, 0.1, 0.1], (260, 5))
+    seen[:, 2:] += rng.normal(0, 0.3, (260, 1))
+    concepts = ("webbed feet", "hooked bill", "sea", "ocean", "waves", *(f"other {j}" for j in range(EXACT_UP_TO)))
+    table = ConceptScores(
+        np.hstack([seen, rng.normal(size=(260, EXACT_UP_TO))]).astype(np.float32),
+        concepts,
+        labels=np.array(["landbird", "waterbird"])[bird],
+        split=np.repeat(["train", "val"], [20, 240]),
+        groups=[f"{one} {other}" for one, other in zip(bird, place, strict=True)],
+    )
+    model = small_model(table, n_nodes=None, epochs=1, interactions="factored", rank=1)
+    linear = torch.zeros(2, len(concepts))
+    linear[0, 1], linear[1, 0], linear[1, 2:5] = 12.0, 12.0, 11.0
+    mixture = torch.tensor([[6.0, 0.0, 0.0]]).repeat(2, 1)
+    set_parameters(model, {**model.parameters_, "nodes.theta_a": linear, "nodes.theta_m": mixture})
+    found = find_suspects(model, table)
+    assert set(found.helpful[0].concepts) == {"sea", "ocean", "waves"}
+    rows = table.part("val")
+    before, after = (measured(one, rows) for one in (model, model.remove_concepts(["sea", "ocean", "waves"])))
+    assert found.helpful[0].worst_group_change == pytest.approx(after[1] - before[1])
+    assert found.helpful[0].paired is not None
 
 
 def test_small_groups_of_validation_rows_are_not_trusted(model, table):

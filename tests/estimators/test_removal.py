@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate.integral import FactoredCapacity
+from choqolate.network.fitted import FittedNetwork
 from choqolate.network.recalibration import match_shares
+from choqolate.network.removal import MOST_CANONICAL, WithoutEach
 from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -108,6 +111,48 @@ def test_impact_of_each_concept_equals_its_removal(fitted, birds, mode, earlier)
             cq.metrics.worst_group_accuracy(y, predicted, groups)
         )
     assert "worst_group" not in model.removal_impact(X, y, mode=mode)
+
+
+@pytest.mark.parametrize("options", [{}, {"interactions": "factored", "bipolar": True}])
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_that_no_removal_can_change_are_not_looked_at_again(options, mode, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    clear = rng.random((300, 1))  # some rows are hard to tell, some are not
+    X = rng.normal(size=(300, 200)) + clear * (np.arange(200) % 3 == y[:, None])
+    model = cq.ChoqolateClassifier(n_nodes=None, epochs=20, temperature=0.05, learning_rate=0.2, **options).fit(
+        X[:60], y[:60]
+    )
+    network, u = model.network_, model.network_.as_inputs(model.scale(X))
+    without = WithoutEach(network.nodes, [network.inputs_of([j]) for j in range(200)], mode).values(u)
+    predicted = np.stack([network.score_nodes(without[..., j]).numpy().argmax(1) for j in range(200)])
+    changed = (predicted != network.class_scores(u).argmax(1)).sum()
+    scored, score_nodes = [], FittedNetwork.score_nodes
+    monkeypatch.setattr(FittedNetwork, "score_nodes", lambda self, h: scored.append(len(h)) or score_nodes(self, h))
+    impact = model.removal_impact(X, y, mode=mode)
+    np.testing.assert_allclose(impact["accuracy"], (predicted == y).mean(1))
+    again = sum(scored) - len(X)  # all rows are scored once with all concepts
+    assert 0 < changed <= again < predicted.size / 2
+
+
+def test_removals_from_many_concepts_do_not_look_at_all_pairs(monkeypatch):
+    n_concepts = MOST_CANONICAL // 2 + 1  # with their absences, more inputs than all pairs are looked at of
+    rng = np.random.default_rng(0)
+    X, y = rng.random((20, n_concepts)), rng.integers(0, 2, 20)
+    options = {"n_nodes": 2, "interactions": "factored", "rank": 1, "bipolar": True, "epochs": 1}
+    model = cq.ChoqolateClassifier(**options).fit(X, y)
+    with pytest.raises(cq.ChoqolateError, match=r"canonical removal of each .* got 5,002: .* Use mode='rescale'"):
+        model.removal_impact(X, y, mode="canonical")
+    alone = model.remove_concepts("x7", mode="canonical").class_scores(X)
+    assert np.isfinite(alone).all()
+
+    def refuse(self, rows):
+        raise AssertionError("all pairs of an input were asked for")
+
+    monkeypatch.setattr(FactoredCapacity, "pairs", refuse)
+    impact = model.removal_impact(X, y)
+    for concept in ("x0", f"x{n_concepts - 1}"):
+        assert impact.loc[concept, "accuracy"] == (model.remove_concepts(concept).predict(X) == y).mean()
 
 
 def test_impact_is_exact_where_a_node_is_almost_one_concept(birds):

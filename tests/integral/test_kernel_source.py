@@ -39,8 +39,8 @@ def test_survives_random_shapes_and_strides_under_sanitizers(build, program, tmp
     probe.write_text("int main(void) { return 0; }")
     if run(COMPILER, *sanitizers, probe, "-o", tmp_path / "probe").returncode:
         pytest.skip("the compiler has no sanitizers")
-    # many threads and many groups also for small work
-    limits = ["-DPARALLEL_FROM=0", "-DGROUP=3000", "-DSUFFIX=fuzz"]
+    # many threads, groups and sums also for small work
+    limits = ["-DPARALLEL_FROM=0", "-DGROUP=3000", "-DSUM_ROWS=5", "-DSUFFIX=fuzz"]
     openmp = ["-fopenmp"] if not run(COMPILER, "-fopenmp", probe, "-o", tmp_path / "probe").returncode else []
     options = ["-O1", "-std=gnu11", "-Wno-psabi", *sanitizers, *limits, *openmp, *BUILDS[build]]
     source, fuzz = ROOT / "tests" / "integral" / program, tmp_path / "fuzz"

@@ -124,6 +124,38 @@ def values_and_gradients(u, p, q, g, presorted):
     return values, *torch.autograd.grad((values * g).sum(), free)
 
 
+@pytest.mark.parametrize("precisions", ["sdss", "sdds", "ssds", "ssdd", "dsss", "dsds", "dddd"])
+def test_values_and_gradients_have_the_precision_of_the_inputs(kernel, parts, precisions):
+    """Of u, p, q and the sorted inputs, each in single (s) or double (d) precision."""
+    dtypes = [torch.float32 if one == "s" else torch.float64 for one in precisions]
+    u, p, q = (x.to(dtype).requires_grad_() for x, dtype in zip(parts, dtypes, strict=False))
+    for inputs in (None, sort_inputs(u.to(dtypes[3]))):
+        values = expect_minima(u, p, q, inputs)
+        gradients = torch.autograd.grad(values.square().sum(), (u, p, q))
+        assert [x.dtype for x in (values, *gradients)] == [u.dtype, *dtypes[:3]]
+        exact = [x.detach().double().requires_grad_() for x in (u, p, q)]
+        expected = by_definition(*exact)
+        slopes = torch.autograd.grad(expected.square().sum(), exact)
+        for mine, its in zip((values, *gradients), (expected, *slopes), strict=True):
+            torch.testing.assert_close(mine.double(), its, rtol=1e-5, atol=1e-5 * float(its.abs().max()))
+
+
+def test_other_rows_or_inputs_than_those_sorted_are_refused(kernel, parts):
+    u, p, q = parts
+    layer = cq.ChoquetLayer(N_INPUTS, 2, "factored", rank=2)
+    for call in (
+        lambda: expect_minima(u, p, q, sort_inputs(u[:2])),
+        lambda: expect_minima(u[:2], p, q, sort_inputs(u)),
+        lambda: expect_minima(u, p, q, sort_inputs(u[:, :-1])),
+        lambda: layer.integrate_with_mass(u, sort_inputs(u[:2])),
+    ):
+        with pytest.raises(cq.ChoqolateError, match="Expected sorted inputs of the same"):
+            call()
+    for wrong in ((u, p[:, :-1], q[:, :-1]), (u, p, q[:2])):
+        with pytest.raises(cq.ChoqolateError, match=r"Expected inputs \(B, M\)"):
+            expect_minima(*wrong)
+
+
 @pytest.mark.skipif(not native_status().in_use, reason=f"no native kernel: {native_status().reason}")
 @settings(max_examples=40)
 @given(
@@ -182,6 +214,16 @@ def test_single_precision_rounds_like_a_few_additions_however_many_inputs_there_
     p, q = p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True)
     exact = expect_minima(u.double(), p.double(), q.double())
     assert ((expect_minima(u, p, q) - exact).abs() <= 8 * torch.finfo(torch.float32).eps * exact).all()
+
+
+def test_weight_gradients_of_many_rows_round_like_a_few_additions(kernel):
+    generator = torch.Generator().manual_seed(4)
+    u, p, q = (torch.rand(rows, 40, generator=generator) for rows in (2000, 80, 80))
+    g = torch.ones(2000, 80)  # slopes of one sign: rounding adds up
+    p, q = p / p.sum(1, keepdim=True), q / q.sum(1, keepdim=True)
+    exact = values_and_gradients(*(x.double() for x in (u, p, q, g)), False)
+    for mine, its in zip(values_and_gradients(u, p, q, g, False)[2:], exact[2:], strict=True):
+        assert (mine - its).norm() <= 4 * torch.finfo(torch.float32).eps * its.norm()
 
 
 def test_native_bits_do_not_depend_on_the_number_of_threads(kernel):

@@ -51,6 +51,10 @@ def test_every_operation_equals_that_of_the_full_matrix(data):
             assert_close(mine, its, **TIGHT)
     for mine, its in zip(sparse.weights(), full.weights(), strict=True):
         assert_close(mine, its, **TIGHT)
+    assert_close(sparse.integrate_common(u), full.integrate_common(u), **TIGHT)
+    first, second = torch.tensor(pairs_of(p)).T
+    for one, other in ((first, second), (second, first), (first[:1].repeat(2), second[:1].repeat(2))):
+        assert_close(sparse.pairs_between(one, other), full.pairs_between(one, other), **TIGHT)
     for nodes in ([1], [1, 0, 1], slice(0, 1), torch.tensor([1])):
         assert_close(sparse.select(nodes).integrate(u), full.select(nodes).integrate(u), **TIGHT)
 

@@ -577,3 +577,6 @@ def test_coherence_needs_no_correlation_matrix(n_rows, n_concepts, n_nodes, seed
 def test_coherence_on_scores_of_other_concepts_is_an_error():
     with pytest.raises(ChoqolateError, match="scores: expected 3 columns as in W, got 2"):
         metrics.node_coherence_on([[0.2, 0.3, 0.5]], [[0.0, 1.0], [1.0, 0.0]])
+    for scores in (np.array(5.0), np.ones(2), np.ones((1, 2))):
+        with pytest.raises(ChoqolateError, match="scores: expected 2 dimensions and at least 2 rows"):
+            metrics.node_coherence_on([[1.0, 1.0]], scores)

@@ -423,6 +423,7 @@ def test_the_residual_meter_is_cross_validated_ridge_regression(page):
             constant: moments.residual([5], [0, 1, 2]),
             nothing: moments.residual([0], [0]),
             siblings: moments.siblings(0, 3),
+            chance: moments.chance,
             mean: moments.mean(1),
             correlation: [moments.correlation(0, 1), moments.correlation(0, 5)],
             apart: engine.distinguishing(network, rows, Int32Array.from(chosen), [1, 3, 5, 7, 9], 3),
@@ -440,6 +441,8 @@ def test_the_residual_meter_is_cross_validated_ridge_regression(page):
     correlation = np.corrcoef(scores[:, [0, 1, 2, 3, 4, 6]].T)
     assert got["correlation"] == pytest.approx([correlation[0, 1], 0])
     assert [one["index"] for one in got["siblings"]][:2] == [1, 2]
+    by_chance = np.tanh(np.sqrt(2 * np.log(6 * 5 / 0.2) / (len(scores) - 3)))  # six of the concepts vary
+    assert got["chance"] == pytest.approx(by_chance)
     assert got["mean"] == pytest.approx(scores[:, 1].mean())
     other = table.scores[[1, 3, 5, 7, 9]]
     freedom = len(scores) + len(other) - 2

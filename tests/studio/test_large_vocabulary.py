@@ -43,12 +43,23 @@ def test_a_concept_that_no_list_shows_is_found_and_removed(browser, large, tmp_p
         me.settled()
         assert listed.count() == 1
         me.press("Enter")
+        correlations = me.page.locator(".siblings").inner_text()
+        selected = me.page.evaluate(
+            """() => Array.from(document.querySelectorAll(".sibling-list li"),
+              (item) => [item.querySelector(".amount").textContent, item.querySelector("input").checked])"""
+        )
+        rows = me.page.evaluate("() => studio.rows.n - studio.coveredRows.length")
         me.click("Remove everywhere")
         me.page.wait_for_function("() => document.querySelector('.residuals').innerText.includes('remaining concepts')")
         numbers, found, before = me.page.evaluate(
             """() => [studio.rows.number, studio.states.now.scores, studio.states.original.scores]
               .map((values) => Array.from(values))"""
         )
+    assert f"Correlation of scores on {rows} loaded rows." in correlations
+    by_chance = np.tanh(np.sqrt(2 * np.log(N_CONCEPTS * (N_CONCEPTS - 1) / 0.2) / (rows - 3)))
+    amounts = [float(amount.replace("−", "-")) for amount, _ in selected]
+    assert 0.6 < max(amounts) < by_chance
+    assert not any(chosen for _, chosen in selected)
     assert sorted(numbers) == list(range(N_ROWS))
     for got, one in ((found, model.remove_concepts(hidden)), (before, model)):
         np.testing.assert_allclose(np.reshape(got, (N_ROWS, 3)), one.class_scores(table)[numbers], atol=1e-6)

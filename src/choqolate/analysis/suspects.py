@@ -165,7 +165,7 @@ def find_suspects(
     helpful.sort(key=lambda one: (-one.worst_group_change, -one.share))
     idle.sort(key=lambda one: -one.share)
     tests = trial.paired([one.concepts for one in helpful[:TESTED]]) if helpful else []
-    helpful[:TESTED] = [one._replace(paired=test) for one, test in zip(helpful, tests, strict=False)]
+    helpful[:TESTED] = [one._replace(paired=test) for one, test in zip(helpful[:TESTED], tests, strict=True)]
     needed = None if math.isinf(trial.needed) else trial.needed
     with item_bar(1, "looking for failing slices", enabled=verbose) as advance:
         failing = find_failing_slices(model, table)
@@ -212,15 +212,17 @@ class _Trial:
         worst = min(by_group, key=lambda name: by_group[name])
         return accuracy, by_group[worst], (str(worst), Counter(self.groups.tolist())[worst])
 
-    def paired(self, several: Sequence[Sequence[str]]) -> list[PairedChange]:
-        """What removals that can be made change in the group that is worst now, row by row."""
+    def paired(self, several: Sequence[Sequence[str]]) -> list[PairedChange | None]:
+        """What removals change in the group that is worst now, row by row; ``None`` for those that cannot be made."""
         assert self.groups is not None
         assert self.worst_group is not None
         members = np.flatnonzero(self.groups == self.worst_group[0])
         truth = np.array(self.truth)[members]
         before = self.model.classes_[self._predicted[members]] == truth
         after = predict_without_sets(self.model.network_, self._u[members], several, self.mode)
-        return [metrics.paired_change(before, self.model.classes_[one] == truth) for one in after if one is not None]
+        return [
+            None if one is None else metrics.paired_change(before, self.model.classes_[one] == truth) for one in after
+        ]
 
     def groups_of(self, table: ConceptScores) -> Iterator[tuple[tuple[str, ...], tuple[float, float]]]:
         """Concepts that rise and fall together, and what removing them at once changes; those with most share first."""

@@ -122,8 +122,8 @@ def with_neighbors(seeds: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
 def equal_concepts(scores: np.ndarray, found: Neighborhoods, distance: float) -> list[tuple[int, int]]:
     r"""Find the pairs of concepts whose unit columns are closer than ``distance``, each with its ten closest at most.
 
-    A projection shortens distances, so pairs that are far apart in a few directions need not be compared: none is
-    missed.
+    A projection shortens distances, so pairs that are far apart in a few directions need not be compared. A pair is
+    missed only if each of the two has ten others that are closer in these directions.
 
     Args:
         scores: concept scores ``(n, M)``.

@@ -14,7 +14,7 @@ from choqolate._util.progress import item_bar
 from choqolate.errors import ChoqolateError
 from choqolate.network.edits import Remove
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.removal import CANCELLATION, Nodes, mass_of_groups, values_without_each
+from choqolate.network.removal import CANCELLATION, Nodes, WithoutEach, mass_of_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,12 +102,12 @@ def hits_without_each(
     right = scores.argmax(1) == truth
     hits = np.repeat([[right[member].sum()] for member in members], 1 + len(groups), axis=1).astype(float)
     hits[:, 1:][:, _would_empty_a_node(network, groups)] = np.nan
-    unsure = np.flatnonzero(lead <= reach.max())
+    unsure, each = np.flatnonzero(lead <= reach.max()), WithoutEach(network.nodes, groups, mode)
     step = max(1, _VALUES // (len(groups) * max(network.n_nodes, len(network.classes))))
     with item_bar(len(unsure), "removing each concept alone", enabled=verbose) as advance:
         for start in range(0, len(unsure), step):
             rows = unsure[start : start + step]
-            without = values_without_each(network.nodes, u[rows], groups, mode)
+            without = each.values(u[rows])
             hits[:, 1:][:, without.isnan().any(0).any(0).numpy()] = np.nan
             row, concept = np.nonzero(lead[rows, None] <= reach)
             other = _class_scores(network, without[row, :, concept]).argmax(1)

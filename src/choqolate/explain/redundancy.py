@@ -228,11 +228,11 @@ def _of_neighbors(
     scores: np.ndarray, names: tuple[str, ...], group_at: float, partner_at: float, leading: Sequence[str] | None
 ) -> Redundancy:
     """The same of a large vocabulary, see :func:`check_redundancy` for what is exact and what is estimated."""
-    drawn = np.sort(np.random.default_rng(0).permutation(len(names))[:DRAWN])
+    varying = np.flatnonzero(scores.max(0) > scores.min(0))
+    drawn = np.sort(np.random.default_rng(0).permutation(varying)[:DRAWN])
     found = find_neighborhoods(scores, drawn, group_at)
-    varying = np.flatnonzero(~found.constant)
     threshold = max(partner_at, _chance(len(scores), len(varying)))
-    partners = found.strongest[~found.constant[drawn]] >= threshold
+    partners = found.strongest >= threshold
     looked_at, neighbors = drawn, found.neighbors
     if leading is not None:
         looked_at = np.sort(find_concepts(list(leading)[:DRAWN], names))
@@ -254,7 +254,7 @@ def _of_neighbors(
         duplicates=tuple((names[j], names[l]) for j, l in same),
         threshold=threshold,
         partnered=float(partners.mean()) if len(partners) else 0.0,
-        doubtful=_doubt(len(scores), partners, threshold, found.mean),
+        doubtful=_doubt(len(scores), partners, threshold, found.mean, drawn=len(drawn) < len(varying)),
         looked_at=looked_at,
         drawn=len(drawn),
     )
@@ -283,18 +283,27 @@ def _chance(n_rows: int, n_concepts: int) -> float:
     return math.tanh(z / math.sqrt(n_rows - 3))
 
 
-def _doubt(n_rows: int, partners: np.ndarray, threshold: float, mean: float) -> str | None:
-    """What speaks against the assumption that scores of related concepts are strongly correlated."""
+def _doubt(n_rows: int, partners: np.ndarray, threshold: float, mean: float, *, drawn: bool = False) -> str | None:
+    """What speaks against the assumption that scores of related concepts are strongly correlated.
+
+    Args:
+        n_rows: number of rows.
+        partners: whether each concept has a partner.
+        threshold: correlation of partners.
+        mean: of all pairs.
+        drawn: whether the concepts were drawn at random from more.
+    """
     count, size = int(partners.sum()), len(partners)
     if n_rows < MIN_ROWS or size < MIN_CONCEPTS:
         needed = f"at least {MIN_ROWS} rows and {MIN_CONCEPTS} concepts that vary are needed, there are"
         return f"too little to tell whether related concepts are correlated: {needed} {n_rows} and {size}"
     if 2 * count >= size:
         return None
+    looked_at = f"{count:,} of {size:,} concepts{' drawn at random' if drawn else ''}"
     return (
-        f"only {count} of {size} concepts have a partner with a correlation of at least {threshold:.2f} (mean over all "
-        f"pairs {mean:.2f}), and the method expects related concepts to be strongly correlated: nodes may gather "
-        "unrelated concepts"
+        f"only {looked_at} have a partner with a correlation of at least {threshold:.2f} (mean over all pairs "
+        f"{mean:.2f}), and the method expects related concepts to be strongly correlated: nodes may gather unrelated "
+        "concepts"
     )
 
 

@@ -45,6 +45,13 @@ class AdditiveCapacity(Capacity):
         nothing = self.a.new_zeros(*self.a.shape[:-1], n_rows, self.shape[1])
         return nothing, nothing.clone()
 
+    def pairs_between(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        nothing = self.a.new_zeros(*self.a.shape[:-1], len(first))
+        return nothing, nothing.clone()
+
+    def integrate_common(self, u: Tensor) -> Tensor:
+        return u.new_zeros(len(u), *self.shape)
+
     def interaction_mass(self) -> Tensor:
         return self.a.new_zeros(self.a.shape[:-1])
 

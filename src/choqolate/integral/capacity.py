@@ -9,7 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from choqolate.integral.expected_minimum import slices
 from choqolate.integral.terms import Terms
+
+_COMMON_VALUES = 1 << 19  # weights of pairs at a time
 
 
 class Capacity(ABC):
@@ -52,6 +55,24 @@ class Capacity(ABC):
         """The weights ``b`` and ``c`` of all pairs of some of the inputs, each ``(N, k, k)``, 0 at j = l."""
         b, c = (weights[..., inputs] for weights in self.pairs(inputs))
         return b, c
+
+    @abstractmethod
+    def pairs_between(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights ``b`` and ``c`` of G pairs of different inputs ``(G,)``, each ``(N, G)``."""
+
+    def integrate_common(self, u: Tensor) -> Tensor:
+        r"""What the pairs of input j give back to the others if j is removed canonically, ``(B, N, M)``.
+
+        .. math:: F_j(u) = \sum_{l \ne j} \min(b_{jl}, c_{jl})\, u_l
+
+        All pairs are looked at, some inputs at a time.
+        """
+        n_nodes, n_inputs = self.shape
+        out = u.new_empty(len(u), n_nodes, n_inputs)
+        for some in slices(n_inputs, _COMMON_VALUES // (n_nodes * n_inputs)):
+            common = torch.minimum(*self.pairs(some))
+            out[:, :, some] = (u @ common.flatten(0, 1).mT).unflatten(1, common.shape[:2])
+        return out
 
     def integrate_pairs_among(self, u: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """What all pairs of some of the inputs add to the integrals of ``u (B, M)``, ``(B, N)``; and their weight."""

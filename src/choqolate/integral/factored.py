@@ -91,6 +91,11 @@ class FactoredCapacity(Capacity):
         b, c = self._products(inputs[rows])
         return b.masked_fill(same, 0.0), c.masked_fill(same, 0.0)
 
+    def pairs_between(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        _, on_min, on_max = self._mixture()
+        products = self.p[..., first] * self.q[..., second] + self.p[..., second] * self.q[..., first]
+        return _mix(on_min, products), _mix(on_max, products)
+
     def pairs_among(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         return self._among(inputs).pairs(slice(None))
 

@@ -18,6 +18,9 @@
 #define AHEAD 16     /* places from the one in work to the one that is fetched */
 #define BLOCK 64     /* inputs at a time where a matrix is read both ways */
 #define PART_ROWS 16 /* rows that are worth slopes of their own */
+#ifndef SUM_ROWS
+#define SUM_ROWS 128 /* rows whose slopes are summed before they are added to others */
+#endif
 #ifndef PARTS
 #define PARTS 8 /* tiles, or else parts of the rows, that threads can share among them */
 #endif
@@ -48,14 +51,21 @@ typedef struct {
     const real *p, *q;
     index parts;        /* of the rows, each with slopes of its own */
     cell *cells;        /* (tiles, inputs): the weights */
-    cell *slopes, *own; /* (parts, tiles, inputs), and (inputs) for each thread */
+    cell *slopes, *own; /* (parts, tiles, inputs), and (2, inputs) for each thread */
     int threads;
 } job;
 
-static job make_job(index rows, index inputs, index terms, real *work, int threads) {
-    job x = {.rows = rows, .inputs = inputs, .terms = terms, .tiles = parts_of(terms, LANES), .cells = (cell *)work};
+static job divide(index rows, index inputs, index terms, int threads) {
+    job x = {.rows = rows, .inputs = inputs, .terms = terms, .tiles = parts_of(terms, LANES)};
     x.threads = (double)rows * (double)inputs * (double)terms < PARALLEL_FROM ? 1 : threads;
     x.parts = larger(smaller(PARTS / larger(x.tiles, 1), rows / PART_ROWS), 1);
+    return x;
+}
+
+static job make_job(const real *p, const real *q, index rows, index inputs, index terms, real *work, int threads) {
+    job x = divide(rows, inputs, terms, threads);
+    x.p = p, x.q = q;
+    x.cells = (cell *)work;
     x.slopes = x.cells + x.tiles * inputs;
     x.own = x.slopes + x.parts * x.tiles * inputs;
     return x;
@@ -63,8 +73,8 @@ static job make_job(index rows, index inputs, index terms, real *work, int threa
 
 /* Numbers of workspace that any of the functions needs. */
 index EXPORT(minimum_workspace)(index rows, index inputs, index terms, int threads) {
-    job x = make_job(rows, inputs, terms, NULL, threads);
-    return ((1 + x.parts) * x.tiles + x.threads) * inputs * (index)(sizeof(cell) / sizeof(real));
+    job x = divide(rows, inputs, terms, threads);
+    return ((1 + x.parts) * x.tiles + 2 * x.threads) * inputs * (index)(sizeof(cell) / sizeof(real));
 }
 
 INLINE index filled(const job *x, index tile) { return smaller(LANES, x->terms - tile * LANES); }
@@ -112,8 +122,7 @@ static vec expect(const cell *cells, const int32_t *order, const real *gaps, ind
 /* values (rows, terms) of the expected minima. */
 void EXPORT(minimum_values)(const int32_t *order, const real *gaps, const real *p, const real *q, real *values,
                             index step, index rows, index inputs, index terms, real *work, int threads) {
-    job x = make_job(rows, inputs, terms, work, threads);
-    x.p = p, x.q = q;
+    job x = make_job(p, q, rows, inputs, terms, work, threads);
 #pragma omp parallel num_threads(x.threads) if (x.threads > 1)
     {
         fill_cells(&x);
@@ -128,7 +137,7 @@ void EXPORT(minimum_values)(const int32_t *order, const real *gaps, const real *
 
 /* ---------------------------------------------------------------- gradient of the weights */
 
-/* Add a row's slopes to those of a tile. The derivative with respect to p at place k is the sum of Q_i gap_i over i >= k:
+/* Add a row's slopes to others of its tile. The derivative with respect to p at place k is the sum of Q_i gap_i over i >= k:
  * one walk forward for the summands, one back to sum them. */
 static void add_slopes(const cell *cells, const int32_t *order, const real *gaps, index inputs, vec g, cell *summands,
                        cell *slopes) {
@@ -151,6 +160,22 @@ static void add_slopes(const cell *cells, const int32_t *order, const real *gaps
         }
         settle(&to_q), settle(&to_p);
     }
+}
+
+/* Set the slopes of a part's rows. Some rows are summed first: one long sum would lose a digit in single precision. */
+static void sum_slopes(const job *x, index tile, index part, const int32_t *order, const real *gaps, const real *g,
+                       index step) {
+    index inputs = x->inputs, row = part * x->rows / x->parts, last = (part + 1) * x->rows / x->parts;
+    cell *slopes = x->slopes + (part * x->tiles + tile) * inputs, *sums = slopes;
+    cell *summands = x->own + 2 * this_thread() * inputs;
+    do {
+        for (index j = 0; j < inputs; j++) sums[j] = (cell)EMPTY;
+        for (index stop = smaller(row + SUM_ROWS, last); row < stop; row++)
+            add_slopes(x->cells + tile * inputs, order + row * inputs, gaps + row * inputs, inputs,
+                       load_terms(x, g + row * step, tile), summands, sums);
+        for (index j = 0; sums != slopes && j < inputs; j++) slopes[j].q += sums[j].q, slopes[j].p += sums[j].p;
+        sums = summands + inputs;
+    } while (row < last);
 }
 
 /* Add the slopes of all parts to the gradients of p and q. All threads call it. */
@@ -176,20 +201,13 @@ static void collect_slopes(const job *x, real *grad_p, real *grad_q) {
 void EXPORT(minimum_weight_gradient)(const int32_t *order, const real *gaps, const real *p, const real *q,
                                      const real *g, index step, real *grad_p, real *grad_q, index rows, index inputs,
                                      index terms, real *work, int threads) {
-    job x = make_job(rows, inputs, terms, work, threads);
-    x.p = p, x.q = q;
+    job x = make_job(p, q, rows, inputs, terms, work, threads);
 #pragma omp parallel num_threads(x.threads) if (x.threads > 1)
     {
         fill_cells(&x);
 #pragma omp for schedule(dynamic)
-        for (index item = 0; item < x.tiles * x.parts; item++) {
-            index tile = item / x.parts, part = item % x.parts;
-            cell *slopes = x.slopes + (part * x.tiles + tile) * inputs;
-            for (index j = 0; j < inputs; j++) slopes[j] = (cell)EMPTY;
-            for (index row = part * rows / x.parts; row < (part + 1) * rows / x.parts; row++)
-                add_slopes(x.cells + tile * inputs, order + row * inputs, gaps + row * inputs, inputs,
-                           load_terms(&x, g + row * step, tile), x.own + this_thread() * inputs, slopes);
-        }
+        for (index item = 0; item < x.tiles * x.parts; item++)
+            sum_slopes(&x, item / x.parts, item % x.parts, order, gaps, g, step);
         collect_slopes(&x, grad_p, grad_q);
     }
 }
@@ -220,8 +238,7 @@ static void share(const cell *cells, const int32_t *order, index inputs, vec g, 
 /* Add to the gradient (rows, inputs) of the inputs. */
 void EXPORT(minimum_input_gradient)(const int32_t *order, const real *p, const real *q, const real *g, index step,
                                     real *grad, index rows, index inputs, index terms, real *work, int threads) {
-    job x = make_job(rows, inputs, terms, work, threads);
-    x.p = p, x.q = q;
+    job x = make_job(p, q, rows, inputs, terms, work, threads);
 #pragma omp parallel num_threads(x.threads) if (x.threads > 1)
     {
         fill_cells(&x);

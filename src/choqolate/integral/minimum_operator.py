@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from choqolate.errors import ChoqolateError
 from choqolate.integral import expected_minimum, native, native_minimum
 from choqolate.integral.expected_minimum import SortedInputs
 from choqolate.integral.operator_registration import define_operator, has_tangent, one_by_one, transforms_active
@@ -30,12 +31,15 @@ def expect_minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None =
 
     Args:
         u: inputs ``(B, M)``, in single or double precision.
-        p, q: C pairs of distributions over the inputs, ``(C, M)``.
+        p, q: C pairs of distributions over the inputs, ``(C, M)``; taken in the precision of ``u``.
         inputs: what :func:`~choqolate.integral.expected_minimum.sort_inputs` made of ``u``; without it, ``u`` is sorted
             here.
 
     Returns:
-        Expected minima ``(B, C)``, differentiable in ``u``, ``p`` and ``q``.
+        Expected minima ``(B, C)`` in the precision of ``u``, differentiable in ``u``, ``p`` and ``q``.
+
+    Raises:
+        ChoqolateError: if shapes do not fit, or other rows were sorted.
 
     >>> one, other = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.5, 0.5]])
     >>> expect_minima(torch.tensor([[1.0, 0.5]]), one, other)  # 1 or 0.5, with equal probability
@@ -56,8 +60,9 @@ def expect_minima(u: Tensor, p: Tensor, q: Tensor, inputs: SortedInputs | None =
 @define_operator(_VALUES)
 def _expected_minimum(u: Tensor, p: Tensor, q: Tensor, order: Tensor | None, gaps: Tensor | None) -> Tensor:
     """Values ``(B, C)``."""
+    p, q, inputs = _fitted(u, p, q, order, gaps)
     with without_autocast(u):
-        return _kernel(u).minima(u, p, q, _sorted(order, gaps))
+        return _kernel(u).minima(u, p, q, inputs)
 
 
 @define_operator(_GRADIENTS)
@@ -72,16 +77,31 @@ def _gradients(
     for_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of ``u``, ``p`` and ``q``, empty where not asked for; all at once, since each needs the sorted rows."""
+    p, q, inputs = _fitted(u, p, q, order, gaps)
     with without_autocast(u):
-        return _kernel(u).gradients(u, p, q, _sorted(order, gaps), g, for_u, for_weights)
+        return _kernel(u).gradients(u, p, q, inputs, g.to(u.dtype), for_u, for_weights)
 
 
 def _kernel(u: Tensor) -> ModuleType:
     return native_minimum if native.serves(u) else expected_minimum
 
 
-def _sorted(order: Tensor | None, gaps: Tensor | None) -> SortedInputs | None:
-    return None if order is None or gaps is None else SortedInputs(order, gaps)
+def _fitted(
+    u: Tensor, p: Tensor, q: Tensor, order: Tensor | None, gaps: Tensor | None
+) -> tuple[Tensor, Tensor, SortedInputs | None]:
+    """The arguments in the precision of ``u``; shapes are checked, as the native kernel sees addresses alone."""
+    if not (u.ndim == p.ndim == 2 and p.shape == q.shape and p.shape[1] == u.shape[1]):
+        shapes = ", ".join(str(tuple(x.shape)) for x in (u, p, q))
+        raise ChoqolateError(f"Expected inputs (B, M) and two times distributions (C, M), got {shapes}.")
+    p, q = p.to(u.dtype), q.to(u.dtype)
+    if order is None or gaps is None:
+        return p, q, None
+    if not order.shape == gaps.shape == u.shape:
+        raise ChoqolateError(
+            f"Expected sorted inputs of the same {len(u):,} rows of {u.shape[1]:,} inputs, got an order "
+            f"{tuple(order.shape)} and gaps {tuple(gaps.shape)}. Use sort_inputs on the rows that are integrated."
+        )
+    return p, q, SortedInputs(order.to(torch.int32), gaps.to(u.dtype))
 
 
 @torch.library.register_fake(_VALUES)

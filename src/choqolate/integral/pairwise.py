@@ -66,6 +66,10 @@ class PairwiseCapacity(Capacity):
         c = torch.where(right_of, transposed, upright).masked_fill(same, 0.0)
         return b, c
 
+    def pairs_between(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
+        return self.w[..., low, high], self.w[..., high, low]
+
     def interaction_mass(self) -> Tensor:
         if self.free:
             return self.w.abs().sum((-1, -2)) - self.singles().abs().sum(-1)

@@ -102,6 +102,35 @@ class SparseCapacity(Capacity):
                 weights[self.node[found], place[own[found]], other[found]] = self.weight[found]
         return b[:, place_of], c[:, place_of]
 
+    def pairs_between(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        asked = torch.minimum(first, second) * self.n_inputs + torch.maximum(first, second)
+        node, own, weights = self._pairs()
+        found, place_of = asked.unique(return_inverse=True)
+        place = torch.searchsorted(found, own).clamp(max=len(found) - 1)
+        there = found[place] == own
+        out = self.weight.new_zeros(2, self.n_nodes, len(found))
+        out[:, node[there], place[there]] = weights[:, there]
+        b, c = out[..., place_of]
+        return b, c
+
+    def integrate_common(self, u: Tensor) -> Tensor:
+        node, pair, weights = self._pairs()
+        common, (first, second) = weights.amin(0), (pair // self.n_inputs, pair % self.n_inputs)
+        out = u.new_zeros(len(u), self.n_nodes * self.n_inputs)
+        for removed, kept in ((first, second), (second, first)):
+            for rows, values in zip(out.split(self._rows_at_a_time()), u.split(self._rows_at_a_time()), strict=True):
+                rows.index_add_(1, node * self.n_inputs + removed, values[:, kept] * common)
+        return out.unflatten(1, self.shape)
+
+    def _pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The pairs that have weight: node, ``first * M + second``, and the weights b and c ``(2, pairs)``."""
+        is_pair, size = self._is_pair, self.n_inputs**2
+        pair = (self.node * size + self.first * self.n_inputs + self.second)[is_pair]
+        found, which = pair.unique(return_inverse=True)
+        weights = self.weight.new_zeros(2, len(found))
+        weights[self.is_max[is_pair].long(), which] = self.weight[is_pair]
+        return found // size, found % size, weights
+
     def interaction_mass(self) -> Tensor:
         return self._over_nodes(self.weight.masked_fill(~self._is_pair, 0.0))
 
@@ -126,13 +155,10 @@ class SparseCapacity(Capacity):
 
     def _with_freed(self, removed: Tensor) -> SparseCapacity:
         """With min(b, c) of each pair that loses one member added to the other one: the mass is not one then."""
-        pair = (self.node * self.n_inputs + self.first) * self.n_inputs + self.second
-        found, which = pair[self._is_pair].unique(return_inverse=True)
-        weight, is_max = self.weight[self._is_pair], self.is_max[self._is_pair]
-        b, c = (weight.new_zeros(len(found)).index_add(0, which, weight * kind) for kind in (~is_max, is_max))
-        node, first, second = found // self.n_inputs**2, found // self.n_inputs % self.n_inputs, found % self.n_inputs
+        node, pair, weights = self._pairs()
+        first, second = pair // self.n_inputs, pair % self.n_inputs
         without_first, without_second = removed[node, first], removed[node, second]
-        freed = torch.where(without_first != without_second, torch.minimum(b, c), 0.0)
+        freed = torch.where(without_first != without_second, weights.amin(0), 0.0)
         kept = torch.where(without_first, second, first)
         singles = Terms(kept, kept, torch.zeros_like(without_first), freed)
         return _gathered(torch.cat([self.node, node]), self._terms.and_also(singles), *self.shape)

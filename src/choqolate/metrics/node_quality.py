@@ -96,16 +96,15 @@ def node_coherence_on(W: ArrayLike, scores: ArrayLike) -> Floats:
     array([0.5, nan])
     """
     weights = np.atleast_2d(relative_sizes(W))
-    matrix = scores if isinstance(scores, np.ndarray) else as_array(scores, "scores", ndims=(2,), min_rows=2)
-    if matrix.ndim == 2 and matrix.shape[1] != weights.shape[1]:
+    usable = isinstance(scores, np.ndarray) and scores.ndim == 2
+    matrix: np.ndarray = scores if usable else as_array(scores, "scores", ndims=(2,), min_rows=2)  # type: ignore[assignment]
+    if matrix.shape[1] != weights.shape[1]:
         raise ChoqolateError(f"scores: expected {weights.shape[1]} columns as in W, got {matrix.shape[1]}.")
     sums = np.zeros((len(weights), len(matrix)))  # of the weighted unit columns
     step = max(2, _BLOCK_VALUES // max(1, len(matrix)))
     for start in range(0, weights.shape[1], step):  # the columns in float64, some at a time
         some = slice(start, start + step)
-        units = unit_rows(
-            centered(as_array(np.ascontiguousarray(matrix[..., some]), "scores", ndims=(2,), min_rows=2)).T
-        )
+        units = unit_rows(centered(as_array(np.ascontiguousarray(matrix[:, some]), "scores", ndims=(2,), min_rows=2)).T)
         weights[:, some] *= units.any(axis=1)  # a constant concept has no correlation
         sums += weights[:, some] @ units
     return coherence_of_norms(weights, (sums**2).sum(axis=1))

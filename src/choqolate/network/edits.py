@@ -287,6 +287,11 @@ def affected_concepts(edits: Iterable[Edit]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def changed_factors(edit: Remove | Reweight) -> Mapping[str, float]:
+    """The factor of each concept that an edit names: 0 if it is removed."""
+    return dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else edit.factors
+
+
 def edit_from_dict(entry: Mapping[str, Any]) -> Edit:
     """Read what :meth:`Edit.as_dict` gave.
 

@@ -27,11 +27,12 @@ from choqolate.network.edits import (
     Reweight,
     Simplify,
     affected_concepts,
+    changed_factors,
     edits_in_force,
 )
 from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import Nodes
-from choqolate.network.removal_report import Removal, report_removal
+from choqolate.network.removal_report import Removal, factors_in_nodes, report_removal
 from choqolate.network.scaling import MinMax
 from choqolate.network.simplification import Simplification, bound_scores, simplify, split_history
 
@@ -140,7 +141,7 @@ class FittedNetwork:
             return state._replace(nodes=replace(state.nodes, capacity=capacity), latest=ones, held=state.held * left)
         if not isinstance(edit, Remove | Reweight):
             return state._replace(latest=ones)
-        factors = self._factors(_changed(edit), edit.nodes)
+        factors = self._factors(changed_factors(edit), edit.nodes)
         removed = factors == 0
         if isinstance(edit, Remove):
             nodes, kept = state.nodes.remove(removed, edit.mode)
@@ -159,17 +160,6 @@ class FittedNetwork:
         table = torch.ones(self.n_nodes, len(self.input_names), dtype=torch.float64)
         table[slice(None) if nodes is None else list(nodes)] = of_concepts.repeat(1 + self.architecture.bipolar)
         return table
-
-    def _all_factors(self) -> dict[str, Tensor]:
-        """For each concept that edits in force affect, the product of its factors in each node ``(N,)``."""
-        factors: dict[str, Tensor] = {}
-        for edit in self.edits_in_force:
-            if isinstance(edit, Remove | Reweight):
-                for name, factor in _changed(edit).items():
-                    own = torch.ones(self.n_nodes, dtype=torch.float64)
-                    own[slice(None) if edit.nodes is None else list(edit.nodes)] = factor
-                    factors[name] = factors[name] * own if name in factors else own
-        return factors
 
     def trained_nodes(self) -> Nodes:
         """The first layer as it was trained, in float64."""
@@ -237,7 +227,7 @@ class FittedNetwork:
         edits = self.edits_in_force
         if not affected_concepts(edits):
             return None
-        factors = self._all_factors()
+        factors = factors_in_nodes(edits, self.n_nodes)
         removed = [name for name, of_nodes in factors.items() if (of_nodes == 0).any()]
         where = find_concepts(removed, self.concepts) if removed else []
         scaled = {name: of_nodes[(of_nodes != 0) & (of_nodes != 1)] for name, of_nodes in factors.items()}
@@ -381,11 +371,6 @@ def check_nodes(nodes: Iterable[object] | None, n_nodes: int) -> tuple[int, ...]
     if not chosen or len(numbers) < len(chosen) or not all(0 <= n < n_nodes for n in numbers):
         raise ChoqolateError(f"Expected indices of nodes from 0 to {n_nodes - 1}, got {list(chosen)}.")
     return tuple(sorted(set(numbers)))
-
-
-def _changed(edit: Remove | Reweight) -> Mapping[str, float]:
-    """The factor of each concept that an edit names."""
-    return dict.fromkeys(edit.concepts, 0.0) if isinstance(edit, Remove) else edit.factors
 
 
 def _check_left(edit: Edit, gone: Tensor, retained: Tensor) -> None:

@@ -7,15 +7,17 @@ belong to :mod:`choqolate.network.fitted`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from choqolate.integral import AdditiveCapacity, Capacity, PairwiseCapacity
+from choqolate.errors import ChoqolateError
+from choqolate.integral import AdditiveCapacity, Capacity, FactoredCapacity, PairwiseCapacity
 from choqolate.integral.capacity import as_shares
 
 MODES = ("rescale", "canonical", "impute")
+MOST_CANONICAL = 5_000  # inputs of a factored layer, each of which is removed canonically
 CANCELLATION = 1e-6  # retained mass below which 1 - mass loses too many digits
 
 
@@ -92,65 +94,126 @@ class Nodes:
             yield nodes, self.capacity.select(nodes), pattern
 
 
-def values_without_each(nodes: Nodes, u: Tensor, groups: Sequence[Sequence[int]], mode: str) -> Tensor:
-    r"""Node values ``(B, N, G)`` after removing each group of inputs alone (a concept; with its absence, two inputs).
+class WithoutEach:
+    r"""Removal of each group of inputs alone: of each concept or, with its absence, of two inputs.
 
     Removal of one input costs the terms that involve it, so from one pass of :meth:`Capacity.involvement`,
 
     .. math:: h^{-j}(u) = \frac{h(u) - I_j(u; u)}{1 - (2\,\mathrm{Shap}_j - a_j)}.
+
+    What does not depend on the rows is computed once.
+
+    Args:
+        nodes: the first layer.
+        groups: G groups of inputs, all of one input or all of two.
+        mode: of the removal.
+
+    Raises:
+        ChoqolateError: for canonical removals from factored capacities of more than 5,000 inputs.
     """
-    out = u.new_empty(len(u), nodes.capacity.shape[0], len(groups))
-    for members, capacity, seen in nodes.views(u):
-        out[:, members] = _values_without_each(capacity, seen, nodes.means, groups, mode)
-    return out
+
+    def __init__(self, nodes: Nodes, groups: Sequence[Sequence[int]], mode: str) -> None:
+        if mode == "canonical":
+            _check_canonical(nodes.capacity)
+        self._nodes, self._mode = nodes, mode
+        self._parts = [_Groups.of(capacity, groups, mode) for _, capacity, _ in nodes.groups()]
+
+    def values(self, u: Tensor) -> Tensor:
+        """Node values ``(B, N, G)`` without each group, of inputs ``u (B, M)``."""
+        out = u.new_empty(len(u), self._nodes.capacity.shape[0], len(self._parts[0].first))
+        for (members, _, seen), groups in zip(self._nodes.views(u), self._parts, strict=True):
+            out[:, members] = groups.values_without(seen, self._nodes.means, self._mode)
+        return out
 
 
-def _values_without_each(
-    capacity: Capacity, u: Tensor, means: Tensor, groups: Sequence[Sequence[int]], mode: str
-) -> Tensor:
-    before = capacity.integrate(u)[:, :, None]
-    lost = _involvement_of_groups(capacity, u, u, groups)
-    if mode == "impute":
-        return before - lost + _involvement_of_groups(capacity, u, means.expand_as(u), groups)
-    remaining, mass = before - lost, mass_of_groups(capacity, groups)
-    if mode == "canonical":
-        freed, freed_mass = _freed_by_groups(capacity, u, groups)
-        remaining, mass = remaining + freed, mass - freed_mass
-    if capacity.free:
-        return remaining
-    out = remaining / (1 - mass)
-    for node, group in torch.nonzero(1 - mass < CANCELLATION).tolist():
-        removed = torch.zeros(1, capacity.shape[1], dtype=torch.bool)
-        removed[0, list(groups[group])] = True
-        alone, _ = capacity.select([node]).without(removed, canonical=mode == "canonical")
-        out[:, node, group] = alone.integrate(u)[:, 0]
-    return out
+@dataclass(frozen=True)
+class _Groups:
+    """Groups of inputs in capacities, and their weights ``(N, G)``.
+
+    Attributes:
+        capacity: the capacities.
+        first, second: members of each group ``(G,)``; ``second`` is ``None`` if each has one.
+        b, c: weights of the pairs that they form, zeros if they form none.
+        mass: weight of the terms that are lost with the group.
+    """
+
+    capacity: Capacity
+    first: Tensor
+    second: Tensor | None
+    b: Tensor
+    c: Tensor
+    mass: Tensor
+
+    @classmethod
+    def of(cls, capacity: Capacity, groups: Sequence[Sequence[int]], mode: str = "rescale") -> _Groups:
+        first, *others = torch.tensor(groups).T
+        second = others[0] if others else None
+        involved = capacity.involved_mass()
+        mass = involved[:, first]
+        b = c = torch.zeros_like(mass)
+        if second is not None:
+            b, c = capacity.pairs_between(first, second)
+            mass = mass + involved[:, second] - b - c  # the pair of both members counts once
+        found = cls(capacity, first, second, b, c, mass)
+        if mode == "canonical":
+            freed = found._freed(torch.ones(1, capacity.shape[1], dtype=mass.dtype))[0]
+            found = replace(found, mass=mass - freed)
+        return found
+
+    def values_without(self, u: Tensor, means: Tensor, mode: str) -> Tensor:
+        """Values ``(B, N, G)`` after removing each group alone."""
+        before = self.capacity.integrate(u)[:, :, None]
+        remaining = before - self._involvement(u, u)
+        if mode == "impute":
+            return remaining + self._involvement(u, means.expand_as(u))
+        if mode == "canonical":
+            remaining = remaining + self._freed(u)
+        if self.capacity.free:
+            return remaining
+        out = remaining / (1 - self.mass)
+        for node, group in torch.nonzero(1 - self.mass < CANCELLATION).tolist():
+            removed = torch.zeros(1, self.capacity.shape[1], dtype=torch.bool)
+            removed[0, [int(part[group]) for part in (self.first, self.second) if part is not None]] = True
+            alone, _ = self.capacity.select([node]).without(removed, canonical=mode == "canonical")
+            out[:, node, group] = alone.integrate(u)[:, 0]
+        return out
+
+    def _involvement(self, u: Tensor, v: Tensor) -> Tensor:
+        """Terms that involve a member of the group, with the members at ``v`` and all else at ``u``: ``(B, N, G)``."""
+        single = self.capacity.involvement(u, v)
+        total = single[:, :, self.first]
+        if self.second is not None:
+            # each member counted the pair once, against the other's value in u; it is there once, with both at v
+            total = total + single[:, :, self.second]
+            for x, y, sign in ((v, u, -1), (u, v, -1), (v, v, +1)):
+                low = torch.minimum(x[:, self.first], y[:, self.second])[:, None]
+                high = torch.maximum(x[:, self.first], y[:, self.second])[:, None]
+                total = total + sign * (self.b * low + self.c * high)
+        return total
+
+    def _freed(self, u: Tensor) -> Tensor:
+        """What canonical removal gives to the kept members of broken pairs: values ``(B, N, G)``."""
+        single = self.capacity.integrate_common(u)
+        if self.second is None:
+            return single[:, :, self.first]
+        together = torch.minimum(self.b, self.c) * (u[:, self.first] + u[:, self.second])[:, None]
+        return single[:, :, self.first] + single[:, :, self.second] - together  # neither is kept
 
 
-def _involvement_of_groups(capacity: Capacity, u: Tensor, v: Tensor, groups: Sequence[Sequence[int]]) -> Tensor:
-    """Terms that involve a member of the group, with the members at ``v`` and all else at ``u``: ``(B, N, G)``."""
-    single = capacity.involvement(u, v)
-    first, second = _members(groups)
-    total = single[:, :, first]
-    if second is not None:
-        b, c = _pair_weights(capacity, first, second)
-        # each member counted the pair once, against the other's value in u; it is there once, with both at v
-        total = total + single[:, :, second]
-        for x, y, sign in ((v, u, -1), (u, v, -1), (v, v, +1)):
-            low = torch.minimum(x[:, first], y[:, second])[:, None]
-            high = torch.maximum(x[:, first], y[:, second])[:, None]
-            total = total + sign * (b * low + c * high)
-    return total
+def _check_canonical(capacity: Capacity) -> None:
+    """Products of a few distributions do not tell the smaller one of b and c without all pairs being written down."""
+    n_inputs = capacity.shape[1]
+    if isinstance(capacity, FactoredCapacity) and n_inputs > MOST_CANONICAL:
+        raise ChoqolateError(
+            f"Expected at most {MOST_CANONICAL:,} inputs to try the canonical removal of each from factored "
+            f"interactions, got {n_inputs:,}: each row would take all {n_inputs * (n_inputs - 1) // 2:,} pairs. Use "
+            "mode='rescale'; single concepts can still be removed with mode='canonical'."
+        )
 
 
 def mass_of_groups(capacity: Capacity, groups: Sequence[Sequence[int]]) -> Tensor:
     """Weight ``(N, G)`` of the terms that involve a member of each group."""
-    mass = capacity.involved_mass()
-    first, second = _members(groups)
-    if second is None:
-        return mass[:, first]
-    b, c = _pair_weights(capacity, first, second)
-    return mass[:, first] + mass[:, second] - b - c  # the pair of both members counts once
+    return _Groups.of(capacity, groups).mass
 
 
 def absolute(capacity: Capacity) -> Capacity:
@@ -160,33 +223,3 @@ def absolute(capacity: Capacity) -> Capacity:
     if isinstance(capacity, AdditiveCapacity) and capacity.free:
         return AdditiveCapacity(as_shares(capacity.a.abs()))
     return capacity
-
-
-def _freed_by_groups(capacity: Capacity, u: Tensor, groups: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """What canonical removal gives to the kept members of broken pairs: values ``(B, N, G)`` and mass ``(N, G)``."""
-    n_nodes = capacity.shape[0]
-    values = u.new_zeros(len(u), n_nodes, len(groups))
-    mass = u.new_zeros(n_nodes, len(groups))
-    for index, group in enumerate(groups):
-        for member in group:
-            b, c = capacity.pairs(slice(member, member + 1))
-            common = torch.minimum(b, c)[:, 0]
-            common[:, list(group)] = 0.0
-            values[:, :, index] += u @ common.T
-            mass[:, index] += common.sum(1)
-    return values, mass
-
-
-def _members(groups: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-    first = torch.tensor([group[0] for group in groups])
-    return first, torch.tensor([group[1] for group in groups]) if len(groups[0]) == 2 else None
-
-
-def _pair_weights(capacity: Capacity, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights b and c, each ``(N, G)``, of the pairs (first, second)."""
-    columns = []
-    for j, l in zip(first.tolist(), second.tolist(), strict=True):
-        b, c = capacity.pairs(slice(j, j + 1))
-        columns.append((b[:, 0, l], c[:, 0, l]))
-    b_columns, c_columns = zip(*columns, strict=True)
-    return torch.stack(b_columns, 1), torch.stack(c_columns, 1)

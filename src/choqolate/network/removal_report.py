@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from choqolate._util.text import counted
-from choqolate.network.edits import Edit
+from choqolate.network.edits import Edit, Remove, Reweight, changed_factors
 from choqolate.network.removal import Nodes, absolute, mass_of_groups
 
 
@@ -66,6 +66,18 @@ def factor_text(low: float, high: float) -> str:
     ('0.3', '2 to 3')
     """
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def factors_in_nodes(edits: Iterable[Edit], n_nodes: int) -> dict[str, Tensor]:
+    """For each concept that edits in force affect, the product of its factors in each node ``(N,)``."""
+    factors: dict[str, Tensor] = {}
+    for edit in edits:
+        if isinstance(edit, Remove | Reweight):
+            for name, factor in changed_factors(edit).items():
+                own = torch.ones(n_nodes, dtype=torch.float64)
+                own[slice(None) if edit.nodes is None else list(edit.nodes)] = factor
+                factors[name] = factors[name] * own if name in factors else own
+    return factors
 
 
 def report_removal(

@@ -86,7 +86,6 @@ def _environment(package: str) -> Environment:
         capital=capital,
     )
     environment.filters.update(
-        count="{:,}".format,
         percent_range=percent_range,
         change=change_text,
         judged=judged_text,

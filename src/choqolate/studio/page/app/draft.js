@@ -42,6 +42,11 @@ export function restores(edit, name) {
   return edit.edit === "restore" && (edit.concepts === null || edit.concepts.includes(name));
 }
 
+/** The names of all concepts that a draft brings back. */
+export function restoredNames(draft, all) {
+  return new Set(draft.flatMap((edit) => (edit.edit === "restore" ? edit.concepts ?? all : [])));
+}
+
 /** The factor that a draft gives a concept in the given nodes; 1 if none, 0 if it is removed. */
 export function draftFactor(draft, name, nodes) {
   let factor = 1;

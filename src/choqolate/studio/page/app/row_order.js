@@ -11,7 +11,7 @@ export const ORDERS = [
 
 /** Rows in the order of the route (sort, by): Int32Array. Rows that are equal stay in the order of the table. */
 export function orderedRows(app, rows, { sort, by } = app.route) {
-  const keys = sortKeys(app, rows, sort, app.network.concepts.indexOf(by));
+  const keys = sortKeys(app, rows, sort, app.network.placeOf(by));
   const places = Array.from(rows, (_, place) => place);
   places.sort((a, b) => keys[a] - keys[b] || app.rows.number[rows[a]] - app.rows.number[rows[b]]);
   return Int32Array.from(places, (place) => rows[place]);

@@ -60,7 +60,7 @@ function rowTests(app, route) {
   }
   for (const [key, sign] of [["above", 1], ["below", -1]]) {
     const limit = route[key] ? readLimit(route[key]) : null;
-    const place = limit ? network.concepts.indexOf(limit.concept) : -1;
+    const place = limit ? network.placeOf(limit.concept) : -1;
     if (place >= 0) tests.push((row) => sign * (rows.score(row, place) - limit.level) >= 0);
   }
   if (route.path) {

@@ -1,7 +1,7 @@
 import { readRoute, routeAddress, writeRoute } from "./address.js";
 import { CommitTree } from "./commits.js";
 import { listed } from "./format.js";
-import { restores, withFactors, withRemoval, withoutConcepts } from "./draft.js";
+import { restoredNames, withFactors, withRemoval, withoutConcepts } from "./draft.js";
 import { ROLES, hasSelection, selectedRows } from "./selection.js";
 import { parseBundle } from "../engine/bundle.js";
 import { allInForce } from "../engine/edit_checks.js";
@@ -195,19 +195,20 @@ export class Studio {
   }
 
   remove(names, { nodes = null, mode = "rescale" } = {}) {
-    const left = names.filter((name) => !this.isGone(name, nodes));
+    const gone = this.goneNames(nodes);
+    const left = names.filter((name) => !gone.has(name));
     if (left.length) return this.tryDraft(withRemoval(this.draft, left, nodes, mode));
     this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} already removed.`);
     return false;
   }
 
-  /** Whether commits removed a concept from the given nodes; without nodes, from all of them. */
-  isGone(name, nodes = null) {
+  /** Concepts that commits removed from the given nodes (without nodes, from all), and that the draft does not restore. */
+  goneNames(nodes = null) {
     const { network, states } = this;
-    const place = network.concepts.indexOf(name);
-    if (this.draft.some((edit) => restores(edit, name))) return false;
     const some = nodes ?? Array.from({ length: network.nNodes }, (_, n) => n);
-    return place >= 0 && some.every((n) => states.committed.gone[n * network.I + place]);
+    const back = restoredNames(this.draft, network.concepts);
+    return new Set(network.concepts.filter((name, place) =>
+      !back.has(name) && some.every((n) => states.committed.gone[n * network.I + place])));
   }
 
   reweight(factors, { nodes = null, amend = false, live = false } = {}) {
@@ -218,10 +219,11 @@ export class Studio {
   restore(names) {
     const draft = withoutConcepts(this.draft, names);
     const { model } = this.network;
-    const left = affected(allInForce(model, [...this.history.editsAt(), ...draft]));
-    const back = names.filter((name) => left.includes(name) || model.locked_concepts.includes(name));
+    const left = new Set([...affected(allInForce(model, [...this.history.editsAt(), ...draft])), ...model.locked_concepts]);
+    const back = names.filter((name) => left.has(name));
     if (back.length) return this.tryDraft([...draft, { edit: "restore", concepts: back }]);
-    if (names.some((name) => affected(this.draft).includes(name))) return this.tryDraft(draft);
+    const tried = new Set(affected(this.draft));
+    if (names.some((name) => tried.has(name))) return this.tryDraft(draft);
     this.say(`${listed(names)} ${names.length === 1 ? "is" : "are"} neither removed nor reweighted.`);
     return false;
   }

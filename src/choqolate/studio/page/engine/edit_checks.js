@@ -47,7 +47,8 @@ function checkRecalibrate(edit, model) {
 
 function checkRestore(edit, model, before) {
   const all = (edit.concepts ?? null) === null;
-  const fixed = all ? model.locked : model.locked_concepts.filter((name) => edit.concepts.includes(name));
+  const asked = new Set(edit.concepts);
+  const fixed = all ? model.locked : model.locked_concepts.filter((name) => asked.has(name));
   if (fixed.length) {
     const what = all ? "Everything" : listed(fixed);
     throw new EditError(
@@ -62,9 +63,11 @@ function checkRestore(edit, model, before) {
 
 function checkNames(names, known, what = "This model knows") {
   if (!names.length) throw new EditError("Expected the name of at least one concept, got none.");
-  const unknown = names.filter((name) => !known.includes(name));
+  const all = new Set(known);
+  const unknown = names.filter((name) => !all.has(name));
   if (unknown.length) throw new EditError(`Expected known concepts, got ${listed(unknown)}. ${what} ${listed(known)}.`);
-  const twice = [...new Set(names.filter((name, place) => names.indexOf(name) !== place))];
+  const seen = new Set();
+  const twice = [...new Set(names.filter((name) => seen.size === seen.add(name).size))];
   if (twice.length) throw new EditError(`Expected every concept once, got ${listed(twice)} more than once.`);
 }
 

@@ -2,6 +2,7 @@
 
 const FOLDS = 5;
 const RIDGE = 1e-3; // penalty, relative to the number of training rows times the mean variance of the concepts in use
+const CHANCE = 0.05;
 
 /** Moments of the scaled scores of the concepts on some rows. */
 export class Moments {
@@ -34,6 +35,14 @@ export class Moments {
     for (let i = 0; i < n; i++) sum += centered[i * M + j] * centered[i * M + l];
     const scale = Math.sqrt(this.squares[j] * this.squares[l]);
     return this.#isConstant(j) || this.#isConstant(l) ? 0 : sum / scale;
+  }
+
+  /** The correlation that the best of all pairs of independent concepts exceeds in 5 of 100 tables, as in Python. */
+  get chance() {
+    const varying = this.squares.reduce((count, _, j) => count + !this.#isConstant(j), 0);
+    if (varying < 2) return 0;
+    if (this.n <= 3) return 1;
+    return Math.tanh(Math.sqrt(2 * Math.log((varying * (varying - 1)) / (4 * CHANCE))) / Math.sqrt(this.n - 3));
   }
 
   /** The concepts that a concept is correlated with most, either way. */

@@ -25,6 +25,7 @@ export class Network {
   #known = new Map(); // numerators by the key of the edits in force, the latest used last
   #weights = new Map();
   #checked = new Set();
+  #places;
 
   constructor(document, arrays, rows) {
     const { model } = document;
@@ -32,6 +33,7 @@ export class Network {
     this.model = model;
     this.rows = rows;
     this.concepts = model.concepts;
+    this.#places = new Map(model.concepts.map((name, place) => [name, place]));
     this.inputs = model.inputs;
     this.classes = model.classes;
     this.nNodes = model.n_nodes;
@@ -90,9 +92,14 @@ export class Network {
     if (!this.#weights.has(key)) {
       const before = this.weightsOf(inForce.slice(0, -1));
       if (this.#weights.size >= MOST_WEIGHTS) this.#weights.clear();
-      this.#weights.set(key, before.edited(inForce.at(-1), (name) => this.inputsOf(this.concepts.indexOf(name))));
+      this.#weights.set(key, before.edited(inForce.at(-1), (name) => this.inputsOf(this.placeOf(name))));
     }
     return this.#weights.get(key);
+  }
+
+  /** Place of a concept among all, by its name; -1 if there is none. */
+  placeOf(name) {
+    return this.#places.get(name) ?? -1;
   }
 
   /** Inputs of a concept: itself, and its absence if that is an input too. */

@@ -19,7 +19,7 @@ export function conceptLinks(app, names) {
 
 /** How far a concept is removed from all nodes: "" (it is not), "draft" or "committed". */
 export function removalStage(app, name) {
-  const concept = app.network.concepts.indexOf(name);
+  const concept = app.network.placeOf(name);
   if (concept < 0 || !isRemoved(app.network, app.states.now, concept)) return "";
   return isRemoved(app.network, app.states.committed, concept) ? "committed" : "draft";
 }

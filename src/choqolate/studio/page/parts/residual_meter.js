@@ -66,7 +66,7 @@ function keyOf(app) {
 
 /** Removed concepts: the open one first, then those that the others still tell best. */
 function inOrder(app, known) {
-  const open = app.network.concepts.indexOf(app.route.concept);
+  const open = app.network.placeOf(app.route.concept);
   const rank = (concept) => (concept === open ? 2 : known.get(concept)?.r2 ?? -1);
   return removedConcepts(app).sort((a, b) => rank(b) - rank(a));
 }

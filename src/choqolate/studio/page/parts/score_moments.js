@@ -22,6 +22,11 @@ export function siblingsOf(app, concept, most) {
   return kept.siblings.get(concept).slice(0, most);
 }
 
+/** The correlation from which concepts count as close: the given one, and more where few rows give more by chance. */
+export function closeFrom(app, least) {
+  return Math.max(least, scoreMoments(app).chance);
+}
+
 /** Concepts that some node still uses. */
 export function usedConcepts(app) {
   const removed = new Set(removedConcepts(app));
@@ -30,7 +35,7 @@ export function usedConcepts(app) {
 
 /** The closest siblings of a concept among those in use. */
 export function siblingsInUse(app, concept, most, least) {
-  const used = new Set(usedConcepts(app));
-  const close = (one) => used.has(one.index) && Math.abs(one.correlation) >= least;
+  const [used, from] = [new Set(usedConcepts(app)), closeFrom(app, least)];
+  const close = (one) => used.has(one.index) && Math.abs(one.correlation) >= from;
   return siblingsOf(app, concept, MOST_SIBLINGS).filter(close).slice(0, most);
 }

@@ -1,6 +1,6 @@
 import { button, h, replace } from "../app/dom.js";
-import { decimal, listed, percent } from "../app/format.js";
-import { siblingsOf } from "./score_moments.js";
+import { counted, decimal, listed, percent } from "../app/format.js";
+import { closeFrom, scoreMoments, siblingsOf } from "./score_moments.js";
 
 const MOST = 8;
 const CLOSE = 0.6;
@@ -12,7 +12,8 @@ export function siblingList(app, view) {
   const update = (concept, marks) => {
     const siblings = siblingsOf(app, concept, MOST);
     if (choice.concept !== concept) {
-      const close = siblings.filter((one) => one.correlation >= CLOSE && !marks[one.index].removed);
+      const from = closeFrom(app, CLOSE);
+      const close = siblings.filter((one) => one.correlation >= from && !marks[one.index].removed);
       choice = { concept, chosen: new Set(close.map((one) => one.index)) };
     }
     const toRemove = siblings.filter((one) => choice.chosen.has(one.index) && !marks[one.index].removed);
@@ -25,6 +26,7 @@ export function siblingList(app, view) {
       update(concept, marks);
     };
     replace(element,
+      h("p", { class: "note" }, `Correlation of scores on ${counted(scoreMoments(app).n, "loaded row")}.`),
       siblings.length
         ? h("ul", { class: "sibling-list" }, siblings.map((one) =>
           siblingItem(app, one, marks[one.index], choice.chosen.has(one.index), choose)))

@@ -23,7 +23,7 @@ export function createConceptView(app) {
   const update = () => {
     list.update();
     chosen.update();
-    const concept = app.network.concepts.indexOf(app.route.concept);
+    const concept = app.network.placeOf(app.route.concept);
     residuals.update();
     if (concept < 0) place(content, [nothingOpen(app), residuals.element]);
     else {
@@ -45,7 +45,7 @@ function nothingOpen(app) {
 }
 
 function known(app, title, names = []) {
-  const here = (names ?? []).filter((name) => app.network.concepts.includes(name));
+  const here = (names ?? []).filter((name) => app.network.placeOf(name) >= 0);
   if (!here.length) return null;
   return h("div", { class: "known" }, h("h3", {}, title), h("ul", { class: "chips" }, here.map((name) => h("li", {},
     h("button", { type: "button", class: "chip name", onclick: () => app.go({ concept: name }) }, name)))));
