@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import choqolate as cq
+from choqolate.data.column_roles import is_reserved
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
@@ -106,7 +107,7 @@ def test_parquet_keeps_everything(tmp_path_factory, table):
 
 
 def fits_csv(name):
-    return name == name.strip() and name.lower() not in ("path", "image", "file", "filename", "label", "class", "split")
+    return name == name.strip() and not is_reserved(name)
 
 
 @given(tables(concept=(odd | names).filter(fits_csv)))

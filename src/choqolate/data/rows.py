@@ -111,8 +111,10 @@ class Rows:
         Raises:
             ChoqolateError: if there are no such rows.
         """
-        wanted = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
-        if isinstance(wanted, np.ndarray) and not wanted.size:
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(len(self)))
+        wanted = np.atleast_1d(np.asarray(rows))
+        if not wanted.size:
             wanted = wanted.astype(np.intp)  # an empty list is no rows
         try:
             index: np.ndarray = np.arange(len(self))[wanted]
