@@ -96,9 +96,13 @@ def vocabulary(
 
     Example: [bold]choqolate vocabulary laion.txt labo.json --for embeddings/ -k 200 -o concepts.txt[/]
     """
+    from choqolate.cli.terminal import note, show_next, show_start
+
+    first = words[0] if words else source
+    if first is not None:
+        show_start(first)
     from choqolate._util.files import check_output, same_file
     from choqolate.cli.show_data import show_vocabulary_choice
-    from choqolate.cli.terminal import note, show_next
     from choqolate.concepts.backbones import load_backbone
     from choqolate.concepts.vocabulary import TEMPLATES
     from choqolate.concepts.vocabulary_choice import choose_vocabulary, open_source
