@@ -133,7 +133,8 @@ def test_medoids_are_members_of_their_clusters():
     centers = np.eye(4)
     rows = np.repeat(centers, 10, axis=0) + 0.1 * rng.normal(size=(40, 4))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    kept, stands_for = cluster_medoids(rows, 4)
+    stands_for = cluster_medoids(rows, 4)
+    kept = np.unique(stands_for)
     assert sorted(kept // 10) == [0, 1, 2, 3]
     assert (stands_for // 10 == np.arange(40) // 10).all()
     for word in kept:

@@ -191,22 +191,39 @@ class Vocabulary:
 
 def _parse(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """All words of each concept by its name."""
-    found: dict[str, dict[str, str]] = {}  # by key of the concept: its words by their keys
-    twice: dict[str, str] = {}
-    for words in read_lines(lines):
-        key = concept_key(words[0])
-        if key in found:
-            twice[key] = words[0]
-        known = found.setdefault(key, {})
-        for word in words:
-            known.setdefault(concept_key(word), word)
-    if twice:
-        names = [(next(iter(found[key].values())), other) for key, other in twice.items()]
-        texts = [name if name == other else f"{name} (also {other})" for name, other in names]
+    concepts, repeats = merge_spellings(read_lines(lines))
+    if repeats:
+        last = {name: other for other, name in repeats}
+        texts = [name if name == other else f"{name} (also {other})" for name, other in last.items()]
         message = f"listed more than once and used once: {listed(texts)}"
         warnings.warn(message, ChoqolateWarning, stacklevel=4)  # the caller of parse or read
-    concepts = [tuple(words.values()) for words in found.values()]
     return {words[0]: words for words in concepts}
+
+
+def merge_spellings(
+    found: Iterable[tuple[str, ...]],
+) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]:
+    """Merge concepts that differ in their spelling only.
+
+    Args:
+        found: the words of each concept: its name, then its synonyms.
+
+    Returns:
+        The words of each concept, named by its first spelling, with the synonyms of all; and each name that was merged
+        with the name that it was merged into.
+
+    >>> merge_spellings([("Arch", "bow"), ("dome",), ("arch", "curve")])
+    ((('Arch', 'bow', 'curve'), ('dome',)), (('arch', 'Arch'),))
+    """
+    concepts: dict[str, dict[str, str]] = {}  # by key of the concept: its words by their keys
+    repeats: list[tuple[str, str]] = []
+    for words in found:
+        known = concepts.setdefault(concept_key(words[0]), {})
+        if known:
+            repeats.append((words[0], next(iter(known.values()))))
+        for word in words:
+            known.setdefault(concept_key(word), word)
+    return tuple(tuple(words.values()) for words in concepts.values()), tuple(repeats)
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[tuple[str, ...]]:

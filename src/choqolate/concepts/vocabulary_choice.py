@@ -158,17 +158,8 @@ def choose_vocabulary(
         check_number(name, bound, minimum=0, strict=True)
     check_number("min_spread", min_spread, minimum=0)
     rows = None if source is None else source.rows if isinstance(source, ConceptScores) else source.manifest.rows
-    if keep is not None and rows is None:
-        raise ChoqolateError(
-            f"Expected images to choose {keep:,} words by, got none. Pass scores or embeddings, or leave out keep."
-        )
-    if keep is not None and by == "relevance" and (rows is None or rows.labels is None):
-        raise ChoqolateError('Expected labels to choose words by relevance, got none. Pass labels, or by="medoids".')
-    if keep is not None and by == "relevance" and rows is not None and _class_rows(rows, training_rows(rows)) is None:
-        raise ChoqolateError(
-            "Expected training rows of at least two classes to choose words by relevance, got fewer. Label more "
-            'images, or pass by="medoids".'
-        )
+    if keep is not None:
+        _check_evidence(rows, keep, by)
     listed_words = WordList.of(words)
     labels = () if rows is None else rows.classes
     names = tuple(dict.fromkeys((*as_names(classes, "classes"), *labels, *listed_words.classes)))
@@ -189,6 +180,23 @@ def choose_vocabulary(
         if keep is not None and keep < len(left):
             left.choose(evidence, keep, by, seed)
     return VocabularyChoice(left.vocabulary(templates), tuple(left.dropped), listed_words.sources, tuple(left.notes))
+
+
+def _check_evidence(rows: Rows | None, keep: int, by: str) -> None:
+    """Find out before the work that there is nothing to choose words by."""
+    if rows is None:
+        raise ChoqolateError(
+            f"Expected images to choose {keep:,} words by, got none. Pass scores or embeddings, or leave out keep."
+        )
+    if by != "relevance":
+        return
+    if rows.labels is None:
+        raise ChoqolateError('Expected labels to choose words by relevance, got none. Pass labels, or by="medoids".')
+    if _class_rows(rows, training_rows(rows)) is None:
+        raise ChoqolateError(
+            "Expected training rows of at least two classes to choose words by relevance, got fewer. Label more "
+            'images, or pass by="medoids".'
+        )
 
 
 def _from_scores(left: Remaining, table: ConceptScores, seed: int) -> WordEvidence:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from choqolate._util.checks import as_names
 from choqolate._util.files import read_text
 from choqolate._util.text import counted, printable
-from choqolate.concepts.vocabulary import Vocabulary, concept_key
+from choqolate.concepts.vocabulary import Vocabulary, concept_key, merge_spellings
 from choqolate.errors import ChoqolateError
 
 MAX_BYTES = 1 << 28
@@ -61,23 +61,15 @@ class WordList:
     @classmethod
     def _merged(cls, found: Iterable[tuple[tuple[str, ...], str | None]], sources: Iterable[str] = ()) -> Self:
         """Merge spellings: the first one names the concept, synonyms and classes of all are kept."""
-        concepts: dict[str, dict[str, str]] = {}
-        repeats: list[tuple[str, str]] = []
+        named = [(words, label) for words, label in found if words]
+        concepts, repeats = merge_spellings(words for words, _ in named)
+        name_of = {concept_key(words[0]): words[0] for words in concepts}
         classes: dict[str, dict[str, None]] = {}
-        for words, label in found:
-            if not words:
-                continue
-            key = concept_key(words[0])
-            if key in concepts:
-                repeats.append((words[0], next(iter(concepts[key].values()))))
-            known = concepts.setdefault(key, {})
-            for word in words:
-                known.setdefault(concept_key(word), word)
+        for words, label in named:
             if label is not None:
-                classes.setdefault(next(iter(known.values())), {})[label] = None
-        merged = tuple(tuple(words.values()) for words in concepts.values())
+                classes.setdefault(name_of[concept_key(words[0])], {})[label] = None
         written_for = {name: tuple(labels) for name, labels in classes.items()}
-        return cls(merged, tuple(repeats), written_for, tuple(sources))
+        return cls(concepts, repeats, written_for, tuple(sources))
 
     def __len__(self) -> int:
         return len(self.concepts)

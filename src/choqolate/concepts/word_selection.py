@@ -9,8 +9,8 @@ _PREDICTED = 1e-6
 _STARTS = 4  # of k-means: with one, a cluster is easily missed
 
 
-def cluster_medoids(directions: np.ndarray, n_words: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The most central word of each of k clusters.
+def cluster_medoids(directions: np.ndarray, n_words: int, seed: int = 0) -> np.ndarray:
+    """The most central word of the cluster of each word, for k clusters.
 
     Args:
         directions: unit vectors of the words ``(M, r)``.
@@ -18,7 +18,7 @@ def cluster_medoids(directions: np.ndarray, n_words: int, seed: int = 0) -> tupl
         seed: for the start of k-means.
 
     Returns:
-        The words that are kept ``(k,)``, in ascending order, and for every word the one that stands for it ``(M,)``.
+        For every word the one that stands for it ``(M,)``; those that stand for themselves are the k medoids.
     """
     from sklearn.cluster import KMeans
 
@@ -28,7 +28,8 @@ def cluster_medoids(directions: np.ndarray, n_words: int, seed: int = 0) -> tupl
     first = np.flatnonzero(np.diff(means.labels_[order], prepend=-1))
     medoids = np.full(n_words, order[first[0]], dtype=np.intp)
     medoids[means.labels_[order[first]]] = order[first]
-    return np.unique(order[first]), medoids[means.labels_]
+    stands_for: np.ndarray = medoids[means.labels_]
+    return stands_for
 
 
 def most_relevant(relevance: np.ndarray, directions: np.ndarray, n_words: int) -> np.ndarray:

@@ -204,7 +204,7 @@ class Remaining:
                 word: ("adds less to telling the classes apart", "") for word in range(len(self)) if word not in chosen
             }
         else:
-            _, medoids = cluster_medoids(evidence.directions, keep, seed)
+            medoids = cluster_medoids(evidence.directions, keep, seed)
             found = {
                 word: (f"is in the cluster of {names[medoid]!r}", names[medoid])
                 for word, medoid in enumerate(medoids.tolist())

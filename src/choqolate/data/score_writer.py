@@ -28,8 +28,7 @@ class ScoreWriter:
     """Write a Parquet file of scores block by block, under a temporary name until the last.
 
     A row group holds about 1 MB of scores, so that the file can be read block by block, and training can mix rows of
-    many parts of it. If the writing ends
-    with an error, or is killed, an older file of the same name stays as it was.
+    many parts of it. If the writing ends with an error, or is killed, an older file of the same name stays as it was.
 
     Args:
         path: of the file, ``.parquet``.

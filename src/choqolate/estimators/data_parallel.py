@@ -136,10 +136,8 @@ def _group(store: Any, host: str, rank: int, workers: int, device: torch.device)
     import torch.distributed as distributed
 
     interface = _interface_of(host)
-    if interface is not None:
-        os.environ.setdefault(
-            "GLOO_SOCKET_IFNAME", interface
-        )  # by default that of the host's name, often the wrong one
+    if interface is not None:  # by default gloo takes that of the host's name, often the wrong one
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     backend = "nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=workers, timeout=_PATIENCE)
     try:

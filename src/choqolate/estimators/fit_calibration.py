@@ -30,7 +30,7 @@ def validation_rows(model: ChoqolateClassifier, table: ConceptScores | ScoreFile
     Of a file, they are a sample of bounded size.
     """
     labeled = table.labelled()
-    if not (labeled if isinstance(labeled, ScoreFile) else labeled.rows).has_part("val"):
+    if not labeled.has_part("val"):
         return None
     part = labeled.part("val")
     rows = part.sample() if isinstance(part, ScoreFile) else part
