@@ -28,9 +28,10 @@ def test_weights_of_some_pairs_are_those_of_all_pairs(form):
     assert_close(FORMS[form].pairs_between(first, second), expected, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("at_a_time", [2 * 3 * 7, 1], ids=["some inputs at a time", "not even one fits"])
 @pytest.mark.parametrize("form", FORMS)
-def test_what_pairs_give_back_is_summed_over_the_smaller_weights(form, monkeypatch):
-    monkeypatch.setattr(capacity, "_COMMON_VALUES", 2 * 3 * 7)  # several blocks of inputs
+def test_what_pairs_give_back_is_summed_over_the_smaller_weights(form, at_a_time, monkeypatch):
+    monkeypatch.setattr(capacity, "_COMMON_VALUES", at_a_time)
     u = torch.rand(4, 7, dtype=torch.float64)
     b, c = FORMS[form].pairs(slice(None))
     expected = torch.einsum("njl,bl->bnj", torch.minimum(b, c), u)

@@ -211,7 +211,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
     def _inputs(self, X: Any) -> Iterator[Tensor]:
         """Inputs of the first layer, some rows at a time: in float64 they take several times the memory of ``X``."""
         raw = self.checked_scores(X)
-        for rows in slices(len(raw), max(1, _BLOCK_VALUES // raw.shape[1])):
+        for rows in slices(len(raw), _BLOCK_VALUES // raw.shape[1]):
             yield self.network_.as_inputs(self.scaling_(raw[rows]))
 
     def with_network(self, network: FittedNetwork) -> Self:

@@ -70,7 +70,7 @@ class TrainingSet:
         """Inputs of the first layer ``(n, M)``; with ``bipolar``, ``(n, 2M)``."""
         n_rows, n_inputs = len(self.scaled), architecture.n_inputs(len(self.concepts))
         network, inputs = self.fitted(architecture), torch.empty(n_rows, n_inputs, dtype=dtype)
-        for rows in slices(n_rows, max(1, _BLOCK_VALUES // n_inputs)):
+        for rows in slices(n_rows, _BLOCK_VALUES // n_inputs):
             inputs[rows] = network.as_inputs(self.scaled[rows]).to(dtype)
         return inputs
 

@@ -222,5 +222,10 @@ def fitting(size: int) -> int:
 
 
 def slices(length: int, step: int) -> Iterator[slice]:
-    """``range(length)`` in parts of ``step``."""
-    return (slice(start, min(start + step, length)) for start in range(0, length, max(1, step)))
+    """``range(length)`` in parts of ``step``, at least one at a time.
+
+    >>> list(slices(3, 2)), list(slices(2, 0))
+    ([slice(0, 2, None), slice(2, 3, None)], [slice(0, 1, None), slice(1, 2, None)])
+    """
+    step = max(1, step)
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
