@@ -57,14 +57,14 @@ def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFil
     """
     from choqolate.data.score_file import ScoreFile, open_scores
 
-    if streaming and path.suffix.lower() == ".csv":
+    if streaming and path.suffix.lower() != ".parquet":
         raise ChoqolateError(
             f"Expected a .parquet file with {streaming[0]}, but got {path}. Save the table as .parquet, or leave out "
             f"{' and '.join(streaming)}."
         )
     table = open_scores(path, stream=True if streaming else None)
     if isinstance(table, ScoreFile):
-        note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e9:.1f} GB of scores) block by block")
+        note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e6:,.1f} MB of scores) block by block")
     return table
 
 

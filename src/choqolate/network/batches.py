@@ -38,8 +38,8 @@ class Batches(Protocol):
     """A source of batches.
 
     Attributes:
-        n_rows: number of rows of an epoch, over all processes.
-        n_steps: number of steps of an epoch.
+        n_rows: rows per epoch, over all processes.
+        n_steps: steps per epoch.
     """
 
     @property
