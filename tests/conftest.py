@@ -1,10 +1,14 @@
 import gc
+import signal
 
 from hypothesis import HealthCheck, settings
 
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
 settings.register_profile("tests", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and processes of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

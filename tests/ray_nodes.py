@@ -7,7 +7,8 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,8 +23,10 @@ def two_nodes() -> Iterator[Any]:
     # a cluster that asks for no token, as one behind a firewall may be
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     read_environment()
+    from ray._common.utils import get_default_ray_temp_dir
     from ray.cluster_utils import Cluster
 
+    os.makedirs(get_default_ray_temp_dir(), exist_ok=True)  # the address of the cluster is written there
     logging.getLogger("ray").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="cq-", ignore_cleanup_errors=True) as folder:
         cluster = Cluster(
@@ -50,21 +53,26 @@ def _of_ray(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def node_killed_when(cluster: Any, condition: Callable[[], bool]) -> Iterator[threading.Event]:
-    """Kill the second node as soon as something is true; yields an event that is set then."""
-    killed, stopped = threading.Event(), threading.Event()
+def node_killed_when(cluster: Any, condition: Callable[[], bool], sign: Path) -> Iterator[None]:
+    """Kill all processes of the second node as soon as something is true, and write an empty file then."""
+    stopped = threading.Event()
 
     def watch() -> None:
         while not condition():
             if stopped.wait(0.01):
                 return
+        raylet = psutil.Process(cluster.second.all_processes["raylet"][0].process.pid)
+        workers = raylet.children(recursive=True)
         cluster.second.kill_raylet(check_alive=False)
-        killed.set()
+        for worker in workers:  # which would outlive it for a while, unlike those of a machine without power
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+        sign.touch()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        yield killed
+        yield
     finally:
         stopped.set()
         watcher.join()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -81,12 +82,15 @@ def test_one_device_has_a_process_too_and_its_errors_arrive(album, tmp_path):
 
 
 class Together(MiniBackbone):
-    """A backbone that encodes no image before two processes have loaded it: neither does all the work alone."""
+    """A backbone that waits twice: for two processes to have loaded it, and for one of them to be killed.
 
-    def __init__(self, ready: Path) -> None:
+    Neither does all the work alone, and what is left to do when one is killed is not done before that.
+    """
+
+    def __init__(self, signs: Path, target: Path) -> None:
         super().__init__(device="cpu")
-        self.ready = ready
-        ready.mkdir()
+        self.ready, self.target, self.killed = signs / "ready", target, signs / "killed"
+        self.ready.mkdir(parents=True)
 
     def encode_images(self, images):
         vectors = super().encode_images(images)
@@ -94,10 +98,20 @@ class Together(MiniBackbone):
         return vectors
 
     def encode_pixels(self, pixels):
-        deadline = time.monotonic() + 120
-        while len(pixels) > 1 and len(list(self.ready.iterdir())) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        if len(pixels) > 1:  # not the image that a loaded network is tried on
+            wait_until(lambda: len(list(self.ready.iterdir())) == 2)
+            wait_until(lambda: not enough_written(self.target) or self.killed.exists())
         return super().encode_pixels(pixels)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def enough_written(folder: Path) -> bool:
+    return len(list((folder / "images").glob("*.parquet"))) >= 3
 
 
 @pytest.mark.long
@@ -115,10 +129,10 @@ def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_giv
                     for other in others:
                         ray.kill(other)
 
-            with node_killed_when(cluster, lambda: len(shards(target)) >= 3) as killed:
-                encoders = Together(tmp_path / "ready")
+            encoders = Together(tmp_path / "signs", target)
+            with node_killed_when(cluster, lambda: enough_written(target), encoders.killed):
                 spread = embed(album, encoders, target, batch_size=6, engine="ray", tell=tell)
-            assert killed.is_set()
+            assert encoders.killed.exists()
             assert ray.is_initialized()  # a Ray that the program joined itself stays
         assert told[0] == "waiting for room in the Ray cluster: 1 CPU needed, 0 of 2 free"
         assert told[-1] == "an encoder of the Ray cluster is lost: what it was doing is done again"

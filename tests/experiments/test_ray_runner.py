@@ -9,14 +9,15 @@ import torch
 from choqolate import ConceptScores
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.results import Results
-from choqolate.experiments.engine.runner import Declared, run_settings
+from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import table_source
 from tests.ray_nodes import node_killed_when, two_nodes
 from tests.small_tables import bird_scores
 
+GIVEN = {"epochs": 4, "learning_rate": 0.01, "penalty": 1e-5}  # nothing is left to be chosen
 SETTINGS = {  # each of the first is a batch of its own
     **{("choqolate", epochs): RunSetting("choqolate", {"epochs": epochs}) for epochs in (4, 5, 6, 7)},
-    ("pcbm", 4): RunSetting("pcbm", {"epochs": 4}),
+    ("pcbm", 4): RunSetting("pcbm", GIVEN, tuned_at=GIVEN),
 }
 SEEDS = (0, 1)
 
@@ -56,11 +57,11 @@ def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_sa
                 finished.append(n_finished)
             return bool(finished)
 
-        with node_killed_when(cluster, in_the_middle) as killed:
+        with node_killed_when(cluster, in_the_middle, tmp_path / "killed"):
             run_settings(declared, spread, engine="ray", address=address, tell=told.append, verbose=False)
-        assert killed.is_set()
+        assert (tmp_path / "killed").exists()
     assert 2 < finished[0] < len(expected)
-    assert told[:2] == [f"joining the Ray cluster at {address}", "training 8 runs in 4 batches, 2 at a time"]
+    assert told[:2] == [f"joining the Ray cluster at {address}", "training: 8 runs in 4 batches, 2 at a time"]
     found = spread.read().runs
     assert len({run.key for run in found}) == len(found) == len(expected) == 10
     assert {run.key: (run.metrics, run.chosen) for run in found} == {
