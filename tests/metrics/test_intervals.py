@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import binom, binomtest, fisher_exact
+from scipy.stats import binom, binomtest, fisher_exact, t, ttest_1samp
 
 from choqolate import metrics
 from choqolate.errors import ChoqolateError
@@ -115,3 +115,52 @@ def test_the_interval_of_a_mean_of_one_share_is_its_own_and_of_two_covers_the_tr
 def test_paired_changes_need_the_same_rows():
     with pytest.raises(ChoqolateError, match="expected the 2 rows of before"):
         metrics.paired_change([True, False], [True])
+
+
+resampled = st.lists(st.floats(-1, 1), min_size=2, max_size=30)
+
+
+@given(resampled, st.sampled_from([0.8, 0.95, 0.99]))
+def test_without_overlap_the_interval_of_resamplings_is_students(values, confidence):
+    found = metrics.resampled_interval(values, 70, 0, confidence)
+    if np.ptp(values) > 1e-6:
+        expected = ttest_1samp(values, 0).confidence_interval(confidence)
+        np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-9)
+
+
+@given(resampled, st.integers(1, 500), st.integers(0, 500))
+def test_the_interval_of_resamplings_is_the_formula_of_nadeau_and_bengio(values, n_train, n_test):
+    low, high = metrics.resampled_interval(values, n_train, n_test)
+    J, mean = len(values), math.fsum(values) / len(values)
+    square = math.fsum((value - mean) ** 2 for value in values) / (J - 1)
+    reach = t.ppf(0.975, J - 1) * math.sqrt((1 / J + n_test / n_train) * square)
+    np.testing.assert_allclose((low, high), (mean - reach, mean + reach), atol=1e-9)
+
+
+def test_over_many_resamplings_of_the_same_rows_only_the_corrected_interval_covers_the_truth():
+    """The mean of 30 of 100 rows: over all draws its variance times 30/70 is the variance of the mean of all 100."""
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(400):
+        rows = rng.normal(size=100)
+        values = [rng.choice(rows, 30, replace=False).mean() for _ in range(40)]
+        intervals = [metrics.resampled_interval(values, 70, n_test) for n_test in (30, 0)]
+        covered.append([low <= 0 <= high for low, high in intervals])
+    corrected, naive = np.mean(covered, axis=0)
+    assert 0.92 < corrected < 0.98
+    assert naive < 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5], 70, 30), "values: expected 1 dimensions and at least 2 rows"),
+        (([0.5, math.nan], 70, 30), "values: expected finite numbers"),
+        (([0.5, 0.6], 0, 30), "n_train above 0 and n_test of at least 0, but got 0 and 30"),
+        (([0.5, 0.6], 70, -1), "but got 70 and -1"),
+        (([0.5, 0.6], 70, 30, 1.0), "confidence: expected a number above 0 and below 1"),
+    ],
+)
+def test_what_is_no_set_of_resamplings_is_refused(arguments, message):
+    with pytest.raises(ChoqolateError, match=message):
+        metrics.resampled_interval(*arguments)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
+from choqolate import metrics
 from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
-RECURS = 0.8  # cosine of the attributions from which a node of another run is the same one
 STABLE = 0.8  # share of the other runs from which a node that recurs is called stable
 
 
@@ -129,30 +128,4 @@ def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
     shares = [np.abs(model.node_attributions_) for model in models]
     if len({(tuple(model.concepts_), own.shape) for model, own in zip(models, shares, strict=True)}) > 1:
         raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
-    cosines = np.stack(
-        [[match_nodes(one, other)[2] for j, other in enumerate(shares) if j != i] for i, one in enumerate(shares)]
-    )
-    return NodeStability((cosines >= RECURS).mean(axis=1), cosines.mean(axis=1))
-
-
-def match_nodes(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pair the nodes of two models one to one, so that the sum of cosines is the largest (the Hungarian method).
-
-    Args:
-        one, other: attributions ``(N, M)`` and ``(N', M)``; signs are ignored.
-
-    Returns:
-        Nodes of the first model, in order, their partners, and their cosines, each ``(min(N, N'),)``.
-
-    >>> match_nodes(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 2.0], [3.0, 0.0]]))
-    (array([0, 1]), array([1, 0]), array([1., 1.]))
-    """
-    cosines = _units(one) @ _units(other).T
-    rows, columns = linear_sum_assignment(-cosines)
-    return rows, columns, cosines[rows, columns]
-
-
-def _units(attributions: np.ndarray) -> np.ndarray:
-    sizes = np.abs(attributions)
-    units: np.ndarray = sizes / np.maximum(np.linalg.norm(sizes, axis=1, keepdims=True), np.finfo(float).tiny)
-    return units
+    return NodeStability(*metrics.node_recurrence(shares))

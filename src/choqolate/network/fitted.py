@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from choqolate._util.checks import find_concepts
+from choqolate._util.recalibration import match_shares
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 from choqolate.integral import Capacity
@@ -30,7 +31,6 @@ from choqolate.network.edits import (
     changed_factors,
     edits_in_force,
 )
-from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import Nodes
 from choqolate.network.removal_report import Removal, factors_in_nodes, report_removal
 from choqolate.network.scaling import MinMax

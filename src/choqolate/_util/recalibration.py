@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from choqolate.errors import ChoqolateError
+
+_NO_ROW = 1e-6  # counts that miss by less are right: wanted ones are rounded
 
 
 def match_shares(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -35,9 +36,11 @@ def match_shares(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     def soft_maximum(s: np.ndarray, softness: float) -> tuple[float, np.ndarray]:
         logits = (scores + s) / softness
-        level = logsumexp(logits, axis=1, keepdims=True)
-        value = softness * level.sum() - wanted @ s
-        return value / n_rows, (np.exp(logits - level).sum(0) - wanted) / n_rows
+        level = logits.max(axis=1, keepdims=True)
+        np.exp(np.subtract(logits, level, out=logits), out=logits)
+        sums = logits.sum(axis=1)
+        value = softness * (np.log(sums).sum() + level.sum()) - wanted @ s
+        return value / n_rows, (logits.T @ (1 / sums) - wanted) / n_rows
 
     for softness in max(float(scores.std()), 1e-6) * 4.0 ** -np.arange(8.0):
         options = {"maxiter": 30}
@@ -47,6 +50,8 @@ def match_shares(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
         if error >= best_error:
             break
         best, best_error = shift.copy(), error
+        if error < _NO_ROW:
+            break
         shift = _match_class_by_class(scores, shift, wanted)
     return best - best.mean()
 
@@ -58,7 +63,8 @@ def _counts(scores: np.ndarray) -> np.ndarray:
 def _match_class_by_class(scores: np.ndarray, shift: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     shift, shifted = shift.copy(), scores + shift
     for r in range(len(shift)):
-        others = np.delete(shifted, r, axis=1).max(1)
+        shifted[:, r] = -np.inf
+        others = shifted.max(axis=1)
         needed = np.sort(others - scores[:, r])  # the shift from which each row goes to class r
         steps = np.concatenate([[needed[0] - 1.0], needed, [needed[-1] + 1.0]])
         possible = np.flatnonzero(np.diff(steps) > 0)  # counts of rows that some shift gives: ties go together
