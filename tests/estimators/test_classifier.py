@@ -183,6 +183,15 @@ def test_penalty_takes_weight_from_interactions(birds):
     assert everywhere[1] < first[1]
 
 
+def test_a_penalty_on_parameters_makes_all_weights_alike(birds):
+    X, y, _ = birds
+    clf = cq.ChoqolateClassifier(n_nodes=4, l1=0.2, l1_on="parameters").fit(X, y)
+    np.testing.assert_allclose(clf.node_attributions_, 1 / X.shape[1], atol=0.01)  # Gini 0, as in row 7 of the paper
+    usual = cq.ChoqolateClassifier(n_nodes=4, l1=0.2, l1_on="first").fit(X, y)
+    assert cq.metrics.attribution_gini(clf.node_attributions_).max() < 0.02
+    assert cq.metrics.attribution_gini(usual.node_attributions_).min() > 0.2
+
+
 def test_free_weights_are_not_on_the_simplex(birds):
     X, y, _ = birds
     for interactions in ("pairwise", "none"):

@@ -29,6 +29,7 @@ OPTIONS = {
     "epochs": 3,
     "batch_size": 100,
     "l1_on": "all",
+    "shuffle": "seed",
     "class_weight": "balanced",
 }
 

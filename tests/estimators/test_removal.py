@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import choqolate as cq
+from choqolate._util.recalibration import match_shares
 from choqolate.integral import FactoredCapacity
 from choqolate.network.fitted import FittedNetwork
-from choqolate.network.recalibration import match_shares
 from choqolate.network.removal import MOST_CANONICAL, WithoutEach
 from tests.networks import set_parameters
 from tests.small_tables import CONCEPTS, bird_scores

@@ -19,6 +19,10 @@ from tests.small_tables import bird_scores
         {"interactions": "none"},
         {"bipolar": True, "n_nodes": 3},
         {"l1_on": "all"},
+        {"l1_on": "parameters", "l1": 1e-5},
+        {"l1_on": "parameters", "l1": 1e-5, "interactions": "factored", "rank": 2, "n_nodes": None},
+        {"shuffle": "seed"},
+        {"shuffle": "seed", "n_nodes": None, "interactions": "none"},
     ],
 )
 def test_a_run_is_the_same_alone_and_in_company(options):
@@ -47,6 +51,26 @@ def test_runs_at_several_temperatures_are_the_same_as_alone():
         np.testing.assert_allclose(run.predict_proba(X), solo.predict_proba(X), atol=1e-7)
         np.testing.assert_allclose(run.history_["loss"], solo.history_["loss"], atol=1e-9)
     assert not np.allclose(together[0].node_attributions_, together[2].node_attributions_, atol=1e-3)
+
+
+def test_with_an_order_of_its_own_a_seed_is_the_same_at_every_temperature_alone_and_in_company():
+    X, y, _ = bird_scores(150)
+    shared = {"epochs": 8, "batch_size": 64, "dtype": "float64", "shuffle": "seed"}
+    for run in cq.fit_runs(X, y, seeds=[5, 2], temperatures=[0.005, 0.1], **shared):
+        own = {"temperature": run.temperature, "random_state": run.random_state}
+        solo = cq.ChoqolateClassifier(**own, **shared).fit(X, y)
+        np.testing.assert_allclose(run.node_attributions_, solo.node_attributions_, atol=1e-9)
+        np.testing.assert_allclose(run.history_["loss"], solo.history_["loss"], atol=1e-9)
+
+
+def test_the_order_of_a_seed_counts_only_where_there_are_several_batches():
+    X, y, _ = bird_scores(150)
+
+    def losses(**options):
+        return cq.ChoqolateClassifier(epochs=4, dtype="float64", **options).fit(X, y).history_["loss"]
+
+    np.testing.assert_array_equal(losses(shuffle="seed"), losses(shuffle="common"))  # 150 rows are one batch
+    assert np.abs(losses(shuffle="seed", batch_size=32) - losses(shuffle="common", batch_size=32)).max() > 1e-6
 
 
 def test_runs_that_do_not_fit_together_are_trained_in_turns(monkeypatch):

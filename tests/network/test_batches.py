@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from choqolate.integral.expected_minimum import sort_inputs
-from choqolate.network.batches import RowsInMemory
+from choqolate.network.batches import RowsInMemory, order_seed
 
 
 def test_the_order_of_rows_in_memory_is_one_stream_of_permutations():
@@ -20,6 +20,19 @@ def test_the_order_of_rows_in_memory_is_one_stream_of_permutations():
         assert torch.equal(torch.cat([batch.inputs for batch in batches]), inputs[rows])
         assert torch.equal(torch.cat([batch.weights for batch in batches], dim=1)[1], 7.0 + rows)
         assert all(batch.share == 1 and batch.presorted is None for batch in batches)
+
+
+def test_each_seed_has_an_order_of_its_own_on_request():
+    def orders(shuffle, seed):
+        options = dict(batch_size=8, seed=order_seed(shuffle, seed))
+        source = RowsInMemory(torch.rand(30, 2), torch.arange(30), torch.ones(30), **options)
+        return [tuple(number for batch in epoch for number in batch.targets.tolist()) for epoch in source.epochs(2)]
+
+    own = [orders("seed", seed) for seed in range(5)]
+    assert len({order for epochs in own for order in epochs}) == 10
+    assert all(sorted(order) == list(range(30)) for epochs in own for order in epochs)
+    assert orders("seed", 3) == own[3]
+    assert orders("common", 3) == orders("common", 4) != own[0]
 
 
 def test_rows_that_fit_one_batch_keep_their_order():

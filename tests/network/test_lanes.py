@@ -74,13 +74,14 @@ def check_steps(row_groups, block_rows, batch_size, workers):
 
 
 def test_epochs_differ_and_are_the_same_in_every_training():
-    def orders():
-        source = LaneBatches(NumberedRows([30] * 12, 100), batch_size=32)
+    def orders(seed=0):
+        source = LaneBatches(NumberedRows([30] * 12, 100), batch_size=32, seed=seed)
         return [torch.cat([batch.targets for batch in epoch]).tolist() for epoch in source.epochs(2)]
 
     first, second = orders()
     assert first != second
     assert orders() == [first, second]
+    assert all(sorted(order) == sorted(first) and order not in (first, second) for order in orders(seed=7))
 
 
 @pytest.mark.parametrize(("pooled_groups", "mixed"), [(1, 8), (5, 30)])

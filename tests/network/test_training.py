@@ -56,6 +56,17 @@ def test_cross_entropy_of_scores_far_apart_stays_finite():
     torch.testing.assert_close(gradient, torch.tensor([[[0.0, 0.0], [-5000.0, 5000.0]]]))
 
 
+@pytest.mark.parametrize(
+    "architecture", [Architecture(3), Architecture(None, "factored", rank=2), Architecture(2, "none")]
+)
+def test_the_penalty_on_parameters_is_the_sum_of_their_absolute_values(architecture):
+    network = ChoqolateNetwork(architecture, 5, 2, seeds=[4, 7, 9], dtype=torch.float64)
+    _, node_mass, class_mass = network.scores(torch.rand(6, 5, dtype=torch.float64))
+    found = Objective(l1=0.3, l1_on="parameters").penalty(network, node_mass, class_mass)
+    own = [network.parameters_of(run).values() for run in range(3)]
+    assert found.tolist() == pytest.approx([0.3 * sum(theta.abs().sum().item() for theta in run) for run in own])
+
+
 def trained(inputs, targets, weights, seeds, **options):
     """The parameters of each run after a short training in one batch."""
     network = ChoqolateNetwork(Architecture(3), inputs.shape[1], 2, seeds=seeds, dtype=torch.float64)

@@ -28,8 +28,9 @@ from choqolate.estimators.side_by_side import (
 from choqolate.estimators.table_inputs import complete_groups
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.architecture import CLASS_INTERACTIONS, Architecture
+from choqolate.network.batches import SHUFFLES
 from choqolate.network.cluster_start import STARTS
-from choqolate.network.training import SCHEDULES
+from choqolate.network.training import PENALIZED, SCHEDULES
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -68,13 +69,16 @@ class ChoqolateClassifier(EditableEstimator):
             cosine.
         sparsity: with ``"auto"``, take the most accurate setting with at least this Attribution Gini.
         free_weights: drop the softmax on the weights (an ablation: no valid integrals any more).
-        l1_on: ``"first"`` layer or ``"all"``.
+        l1_on: the interaction weights of the ``"first"`` layer, or of ``"all"`` layers; or the unconstrained
+            ``"parameters"`` of both layers, which drives all weights of a node to the same value (an ablation).
         class_weight: ``None``, ``"balanced"`` or a dictionary from class to weight.
         track: keep the node attributions of every epoch in ``history_``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
         dtype: ``"float32"`` or ``"float64"``: precision of the training.
         verbose: show a progress bar while training (on a terminal).
-        random_state: seed of the initial parameters. The order of the batches is the same for all seeds.
+        random_state: seed of the initial parameters.
+        shuffle: ``"common"``: the order of the batches is the same for all seeds, so that runs side by side share their
+            work; or ``"seed"``: each seed has an order of its own, which takes one pass over the data per seed.
 
     Attributes:
         classes_: the class labels ``(C,)``.
@@ -146,6 +150,7 @@ class ChoqolateClassifier(EditableEstimator):
         dtype: str = "float32",
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = 0,
+        shuffle: str = "common",
     ) -> None:
         self.n_nodes = n_nodes
         self.temperature = temperature
@@ -168,6 +173,7 @@ class ChoqolateClassifier(EditableEstimator):
         self.dtype = dtype
         self.verbose = verbose
         self.random_state = random_state
+        self.shuffle = shuffle
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -314,7 +320,8 @@ class ChoqolateClassifier(EditableEstimator):
                 "'factored' or 'auto', or give no rank."
             )
         check_number("l1", self.l1, minimum=0)
-        check_choice("l1_on", self.l1_on, ("first", "all"))
+        check_choice("l1_on", self.l1_on, PENALIZED)
+        check_choice("shuffle", self.shuffle, SHUFFLES)
         check_choice("dtype", self.dtype, tuple(DTYPES))
         for name, choices in (("class_interactions", CLASS_INTERACTIONS), ("init", STARTS), ("schedule", SCHEDULES)):
             if getattr(self, name) is not None:

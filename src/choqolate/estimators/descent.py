@@ -14,9 +14,10 @@ from torch import Tensor
 from choqolate._util.progress import epoch_bar
 from choqolate.errors import ChoqolateError
 from choqolate.network.batches import BATCH_ORDER_SEED
-from choqolate.network.training import History
+from choqolate.network.training import History, Objective
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Adam's usual ones
+_CROSS_ENTROPY = Objective(temperature=1.0, l1=0.0)
 
 
 def draw_layers(generators: Sequence[torch.Generator], widths: Sequence[int]) -> list[Tensor]:
@@ -81,8 +82,7 @@ class Classification(DescentObjective):
         values, y = self.features(rows), self.targets[rows]
         for W, b in zip(self.parameters[::2], self.parameters[1::2], strict=True):
             values = apply_layer(values, W, b)
-        expected = y[:, None].expand(-1, len(values))
-        losses = F.cross_entropy(values.permute(1, 2, 0), expected, reduction="none").mean(0)
+        losses = _CROSS_ENTROPY.fit_term(values, y, torch.ones_like(y, dtype=values.dtype))
         return losses, (values.detach().argmax(-1) == y).sum(1)
 
 

@@ -36,7 +36,7 @@ from choqolate.network.fitted import FittedNetwork
 from choqolate.network.scaling import MinMax
 
 FORMAT = "choqolate-model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
 _ARRAYS = ("score_min", "score_max", "concept_means", "label_shares")
 _RECORDS = {"calibration": ("confidences", "right"), "reference": ("centers", "directions", "spreads")}

@@ -28,7 +28,8 @@ def fit_runs(
     """Train one classifier for each seed, side by side in one pass over the data.
 
     The features of the first layer do not depend on the run, so twenty runs cost as much as a few. A run is the same
-    as if it had been trained alone, up to rounding (in float64, to about 1e-10).
+    as if it had been trained alone, up to rounding (in float64, to about 1e-10). With ``shuffle="seed"`` runs of
+    different seeds see different batches, so that each seed takes a pass of its own.
 
     Args:
         X: raw concept scores ``(n, M)``.

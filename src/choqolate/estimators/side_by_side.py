@@ -23,7 +23,7 @@ from choqolate.estimators.training_reference import TrainingReference
 from choqolate.integral.expected_minimum import slices
 from choqolate.integral.layer import training_bytes
 from choqolate.network.architecture import Architecture
-from choqolate.network.batches import Batches, RowsInMemory
+from choqolate.network.batches import Batches, RowsInMemory, order_seed
 from choqolate.network.cluster_start import ClusterStart, rows_to_cluster
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.module import ChoqolateNetwork
@@ -186,14 +186,30 @@ def class_weights(class_weight: str | dict[Any, float] | None, classes: np.ndarr
 
 
 def train_side_by_side(classifier: ChoqolateClassifier, data: TrainingSet, wanted: Sequence[RunSpec]) -> list[Trained]:
-    """Train the wanted runs in one pass over the data, with the parameters of the classifier."""
+    """Train the wanted runs with the parameters of the classifier, in one pass over the data for each order of it."""
     architecture = classifier.architecture
     check_architecture(architecture, data)
-    network, histories = train_network(classifier, data, wanted)
-    return [
-        Trained(data.fitted(architecture, network.parameters_of(index)), history.as_arrays(), data.reference)
-        for index, history in enumerate(histories)
-    ]
+    trained: dict[int, Trained] = {}
+    for places in _sharing_batches(classifier, wanted):
+        network, histories = train_network(classifier, data, [wanted[place] for place in places])
+        for index, (place, history) in enumerate(zip(places, histories, strict=True)):
+            fitted = data.fitted(architecture, network.parameters_of(index))
+            trained[place] = Trained(fitted, history.as_arrays(), data.reference)
+    return [trained[place] for place in range(len(wanted))]
+
+
+def batch_order(classifier: ChoqolateClassifier, wanted: Sequence[RunSpec]) -> int:
+    """Seed of the order of batches that all wanted runs share."""
+    (seed,) = {order_seed(classifier.shuffle, run.seed) for run in wanted}
+    return seed
+
+
+def _sharing_batches(classifier: ChoqolateClassifier, wanted: Sequence[RunSpec]) -> list[list[int]]:
+    """Places of the runs that can be trained on the same batches."""
+    passes: dict[int, list[int]] = {}
+    for place, run in enumerate(wanted):
+        passes.setdefault(order_seed(classifier.shuffle, run.seed), []).append(place)
+    return list(passes.values())
 
 
 def check_architecture(architecture: Architecture, data: TrainingSet) -> None:
@@ -215,7 +231,7 @@ def train_network(
     Args:
         classifier: its parameters are used, except for its temperature and its seed.
         data: rows.
-        wanted: the runs.
+        wanted: the runs; of one seed if each seed has an order of batches of its own.
         folds: number of each row's fold ``(n,)``, for runs that hold out one of them.
         label: what a progress bar says.
     """
@@ -228,6 +244,7 @@ def train_network(
         torch.from_numpy(_weights(data, wanted, folds)).to(device, dtype),
         classifier.batch_size,
         presort=architecture.interactions == "factored",
+        seed=batch_order(classifier, wanted),
     )
     label = label if len(wanted) == 1 else f"{label} {len(wanted)} runs"
     with epoch_bar(classifier.epochs, label, enabled=classifier.verbose) as report:

@@ -19,6 +19,7 @@ from choqolate.estimators.side_by_side import (
     RunSpec,
     Trained,
     TrainingSet,
+    batch_order,
     check_architecture,
     class_weights,
     cluster_start,
@@ -58,7 +59,8 @@ class TrainingJob:
     def run(self, device: torch.device, *, lanes: range | None = None, n_lanes: int, **options: Any) -> TrainedRuns:
         """Train on the rows of some lanes; options are those of :func:`~choqolate.network.training.train`."""
         source = self.rows.to(device)
-        batches = LaneBatches(source, self.classifier.batch_size, lanes, n_lanes)
+        seed = batch_order(self.classifier, self.wanted)
+        batches = LaneBatches(source, self.classifier.batch_size, lanes, n_lanes, seed)
         sizes = len(source.untrained.concepts), len(source.untrained.classes)
         network, histories = train_on(
             batches, self.classifier, *sizes, self.wanted, self.start, device=device, **options

@@ -63,20 +63,29 @@ class LaneBatches:
         batch_size: rows per step, on average; all steps have about as many.
         lanes: the lanes of this process; by default all.
         n_lanes: number of all lanes.
+        seed: of all draws, see :func:`~choqolate.network.batches.order_seed`.
     """
 
-    def __init__(self, source: RowSource, batch_size: int, lanes: range | None = None, n_lanes: int = N_LANES) -> None:
+    def __init__(
+        self,
+        source: RowSource,
+        batch_size: int,
+        lanes: range | None = None,
+        n_lanes: int = N_LANES,
+        seed: int = BATCH_ORDER_SEED,
+    ) -> None:
+        self.seed = seed
         self.source, self.lanes, self.n_lanes = source, range(n_lanes) if lanes is None else lanes, n_lanes
         self.n_rows = sum(source.row_groups)
         self.n_steps = math.ceil(self.n_rows / batch_size)
         self.pieces = cut(source.row_groups, n_lanes)
 
     def epochs(self, count: int) -> Iterator[Iterable[TrainingBatch]]:
-        """Yield the batches of each of so many epochs; they are the same in every training."""
+        """Yield the batches of each of so many epochs; they are the same in every training with this seed."""
         return map(self._epoch, range(count))
 
     def _epoch(self, number: int) -> Iterator[TrainingBatch]:
-        order = np.random.default_rng([BATCH_ORDER_SEED, number]).permutation(len(self.pieces))
+        order = np.random.default_rng([self.seed, number]).permutation(len(self.pieces))
         dealt = [[self.pieces[place] for place in order[lane :: self.n_lanes]] for lane in range(self.n_lanes)]
         sizes = [sum(piece.stop - piece.start for piece in pieces) for pieces in dealt]
         counts = rows_per_step(sizes, self.n_steps)
@@ -84,7 +93,7 @@ class LaneBatches:
             lane: _Lane(
                 (block for piece in dealt[lane] for block in self.source.read(piece)),
                 min(sizes[lane], pool_rows(self.source.row_bytes)),
-                np.random.default_rng([BATCH_ORDER_SEED, number, lane]),
+                np.random.default_rng([self.seed, number, lane]),
             )
             for lane in self.lanes
         }

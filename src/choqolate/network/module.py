@@ -82,6 +82,11 @@ class ChoqolateNetwork(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         return self.scores(u)[0]
 
+    def parameter_norm(self) -> Tensor:
+        """The l1 norm ``(R,)`` of the unconstrained parameters of each run, in both layers."""
+        n_runs = len(self.seeds)
+        return torch.stack([theta.abs().reshape(n_runs, -1).sum(1) for theta in self.parameters()]).sum(0)
+
     @torch.no_grad()
     def node_attributions(self) -> Tensor:
         """Shares ``(R, N, M)`` of the inputs in the nodes of each run."""

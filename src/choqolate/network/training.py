@@ -19,14 +19,16 @@ from choqolate.network.batches import Batches, TrainingBatch
 from choqolate.network.module import ChoqolateNetwork
 
 SCHEDULES = ("constant", "cosine")
+PENALIZED = ("first", "all", "parameters")
 
 
 @dataclass(frozen=True)
 class Objective:
     r"""Eq. (4): cross-entropy of :math:`\mathrm{softmax}(o / T)` plus ``l1`` on the interaction weights.
 
-    ``l1_on`` is ``"first"`` (the paper's) or ``"all"`` (both layers; with free weights the weights a as well). A tensor
-    ``(R, 1, 1)`` gives each run a temperature of its own.
+    ``l1_on`` is ``"first"`` (the paper's), ``"all"`` (both layers; with free weights the weights a as well) or
+    ``"parameters"`` (the unconstrained parameters of both layers, instead of weights). A tensor ``(R, 1, 1)`` gives
+    each run a temperature of its own.
     """
 
     temperature: float | Tensor = 0.005
@@ -40,6 +42,8 @@ class Objective:
 
     def penalty(self, network: ChoqolateNetwork, node_mass: Tensor, class_mass: Tensor | None) -> Tensor:
         """The l1 term of each run ``(R,)``, from the interaction mass of nodes ``(R, N)`` and classes ``(R, C)``."""
+        if self.l1_on == "parameters":
+            return self.l1 * network.parameter_norm()
         total = node_mass.sum(1)
         if self.l1_on == "all":
             total = total + _singles_norm(network.nodes).view_as(node_mass).sum(1)
