@@ -239,3 +239,39 @@ def test_wrong_parameters(birds, estimator, message):
     X, y = birds
     with pytest.raises(cq.ChoqolateError, match=message):
         estimator.set_params(epochs=1).fit(X, y)
+
+
+# ---------------------------------------------------------------- how long
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_budget_in_steps_is_that_many_epochs(birds, method):
+    X, y = birds  # 400 rows in batches of 128: four steps per epoch
+    budgeted, counted = (quick(method, **options).fit(X, y) for options in ({"steps": 21}, {"epochs": 6}))
+    assert {name: len(values) for name, values in budgeted.history_.items()} == dict.fromkeys(budgeted.history_, 6)
+    for name in LAYERS:
+        np.testing.assert_array_equal(getattr(budgeted, name), getattr(counted, name))
+    company = fit_together([quick(method, steps=21, random_state=seed) for seed in (1, 0)], X, y)
+    np.testing.assert_allclose(
+        company[1].class_scores(X), quick(method, steps=24, random_state=0).fit(X, y).class_scores(X), atol=1e-9
+    )
+
+
+def test_runs_with_different_budgets_are_not_fitted_together(birds):
+    X, y = birds
+    with pytest.raises(cq.ChoqolateError, match="they differ in 'steps'"):
+        fit_together([PCBM(steps=10), PCBM(steps=20)], X, y)
+    with pytest.raises(cq.ChoqolateError, match="steps to be a whole number of at least 1, got 0"):
+        PCBM(steps=0).fit(X, y)
+
+
+def test_the_late_decrease_says_which_stage_has_not_converged(birds):
+    X, y = birds
+    options = {"n_nodes": None, "penalty": 0.005, "learning_rate": 0.1}
+    short, long = (PCBM(steps=steps, **options).fit(X, y) for steps in (20, 1500))
+    assert short.late_decrease_ > 0.01 > 1e-4 > abs(long.late_decrease_)
+    model = PSCBM(n_nodes=3, per_class=2, steps=40).fit(X, y)
+    curves = {name: model.history_[name] for name in ("loss", "concepts")}
+    expected = {name: 1 - curve[-4:].mean() / curve[-8:-4].mean() for name, curve in curves.items()}
+    assert model.late_decrease_ == pytest.approx(max(expected.values()))
+    assert expected["loss"] != pytest.approx(expected["concepts"], rel=0.01)

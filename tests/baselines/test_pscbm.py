@@ -112,7 +112,20 @@ def test_the_best_of_each_class_are_kept():
     for stretch in (1, 100):  # without a bound for all, the size of a concept's scores does not count
         table = TABLE * [1, 1, 1, 1, stretch, 1, 1]
         chosen = select_concepts(table, TARGETS, NAMES, CLASSES, min_score=None, merge=0.99999, per_class=1)
-        assert chosen.kept == ("fin", "fur", "claw")  # claw: best 1.00 deviations above its mean, paw 0.84
+        # class means in deviations above the mean of all rows: fog 1.27 and fin 1.20, claw 1.00 and paw 0.84
+        assert chosen.kept == ("fog", "fur", "claw")
+
+
+def test_the_best_are_those_with_the_largest_mean_on_the_rows_of_their_class():
+    steady = [0.25] * 6 + [0.1] * 6  # mean 0.25 on the rows of the first class, mean of the four best 0.25
+    flashy = [0.3] * 4 + [0.1] * 2 + [0.1] * 6  # mean 0.233, mean of the four best 0.3
+    other = [0.1] * 6 + [0.3] * 6
+    X, targets = np.column_stack([steady, flashy, other]), np.repeat([0, 1], 6)
+    options = {"min_score": 0.2, "merge": 0.9999, "per_class": 1}
+    chosen = select_concepts(X, targets, ["steady", "flashy", "other"], CLASSES[:2], **options)
+    assert (chosen.kept, chosen.surplus) == (("steady", "other"), ("flashy",))
+    dropping = select_concepts(X, targets, ["steady", "flashy", "other"], CLASSES[:2], **options | {"min_score": 0.28})
+    assert (dropping.kept, dropping.dropped) == (("flashy", "other"), ("steady",))  # there the four best count
 
 
 def test_labels_are_one_where_the_class_owns_the_concept_and_the_score_passes():

@@ -37,6 +37,7 @@ class PCBM(Bottleneck):
         penalty: float = 1e-5,
         l1_ratio: float = 0.99,
         epochs: int = 100,
+        steps: int | None = None,
         batch_size: int = 512,
         learning_rate: float = 0.01,
         device: str = "auto",
@@ -46,6 +47,7 @@ class PCBM(Bottleneck):
         super().__init__(
             n_nodes,
             epochs=epochs,
+            steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             device=device,

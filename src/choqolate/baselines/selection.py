@@ -51,6 +51,8 @@ def select_concepts(
 ) -> Selection:
     """Drop concepts that are not seen, merge those that say the same, keep all shared ones and the best unique ones.
 
+    The best are those with the largest mean score on the rows of their class.
+
     Args:
         X: raw scores of the training rows ``(n, M)``.
         targets: class indices ``(n,)``.
@@ -69,7 +71,8 @@ def select_concepts(
     Selection(owners={'fin': ('fish',), 'fur': ('cat',)}, merged={'fin': ('gill',)}, dropped=('moon',), surplus=())
     """
     owned = find_owners(X, targets, len(classes))
-    worth = _mean_of_best(standardise_unless(X, min_score), owned[:, targets].T)
+    comparable = standardise_unless(X, min_score)
+    worth = _mean_of_best(comparable, owned[:, targets].T)
     seen = np.full(len(concepts), True) if min_score is None else worth >= min_score
     if not seen.any():
         raise ChoqolateError(
@@ -78,7 +81,7 @@ def select_concepts(
         )
     groups = merge_concepts(X, np.flatnonzero(seen), merge)
     united: dict[int, np.ndarray] = {j: np.asarray(owned[[j, *members]].any(0)) for j, members in groups.items()}
-    columns = _keep(united, worth, per_class)
+    columns = _keep(united, class_means(comparable, targets, len(classes)), per_class)
     return Selection(
         owners={concepts[j]: _pick(classes, united[j]) for j in columns},
         merged={concepts[j]: tuple(concepts[k] for k in groups[j]) for j in columns if groups[j]},
@@ -98,10 +101,15 @@ def find_owners(X: np.ndarray, targets: np.ndarray, n_classes: int) -> np.ndarra
     array([[ True, False, False],
            [ True, False, False]])
     """
-    means = np.stack([X[targets == r].mean(axis=0) for r in range(n_classes)], axis=1)
+    means = class_means(X, targets, n_classes)
     owned: np.ndarray = means > (X.mean(axis=0) + X.std(axis=0))[:, None]
     owned[np.arange(len(means)), means.argmax(axis=1)] = True
     return owned
+
+
+def class_means(X: np.ndarray, targets: np.ndarray, n_classes: int) -> np.ndarray:
+    """Mean score of each concept on the rows of each class ``(M, C)``."""
+    return np.stack([X[targets == r].mean(axis=0) for r in range(n_classes)], axis=1)
 
 
 def merge_concepts(X: np.ndarray, candidates: np.ndarray, merge: float) -> dict[int, list[int]]:
@@ -154,10 +162,10 @@ def _mean_of_best(scores: np.ndarray, counted: np.ndarray) -> np.ndarray:
     return np.where(there, best, 0.0).sum(axis=0) / there.sum(axis=0)
 
 
-def _keep(united: dict[int, np.ndarray], worth: np.ndarray, per_class: int) -> list[int]:
-    """All concepts of several classes, and of each class the best of those that it alone owns."""
+def _keep(united: dict[int, np.ndarray], means: np.ndarray, per_class: int) -> list[int]:
+    """All concepts of several classes, and of each class those that it alone owns with the largest class means."""
     kept = [j for j, owners in united.items() if owners.sum() > 1]
     for r in range(len(next(iter(united.values())))):
         alone = [j for j, owners in united.items() if owners.sum() == 1 and owners[r]]
-        kept += sorted(alone, key=lambda j: (-worth[j], j))[:per_class]
+        kept += sorted(alone, key=lambda j: (-means[j, r], j))[:per_class]
     return sorted(kept)

@@ -35,6 +35,7 @@ class SLRAVD(Bottleneck):
         *,
         penalty: float = 1e-3,
         epochs: int = 100,
+        steps: int | None = None,
         batch_size: int = 512,
         learning_rate: float = 0.01,
         device: str = "auto",
@@ -44,6 +45,7 @@ class SLRAVD(Bottleneck):
         super().__init__(
             n_nodes,
             epochs=epochs,
+            steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             device=device,

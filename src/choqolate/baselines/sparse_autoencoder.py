@@ -63,6 +63,7 @@ class SparseAutoencoder(Bottleneck):
         *,
         penalty: float = 3e-4,
         epochs: int = 100,
+        steps: int | None = None,
         batch_size: int = 512,
         learning_rate: float = 0.01,
         device: str = "auto",
@@ -72,6 +73,7 @@ class SparseAutoencoder(Bottleneck):
         super().__init__(
             n_nodes,
             epochs=epochs,
+            steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             device=device,

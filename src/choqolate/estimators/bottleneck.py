@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from choqolate import metrics
 from choqolate._util.checks import check_choice, check_classes, check_number, find_concepts, warn_constant
 from choqolate._util.device import pick_device
 from choqolate._util.text import listed
@@ -21,9 +23,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.concept_estimator import ConceptEstimator, fit_scaling
 from choqolate.estimators.descent import Descent
 from choqolate.explain.local import LocalExplanation
+from choqolate.network.batches import epochs_for
 from choqolate.network.training import History
-
-_OF_A_RUN = ("random_state", "learning_rate", "penalty")  # in these, runs side by side may differ
 
 
 class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -37,6 +38,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     Args:
         n_nodes: number of nodes N; ``None`` connects concepts to classes directly.
         epochs, batch_size, learning_rate: of the training loop (of each of its stages).
+        steps: a budget in steps instead: each stage makes as many epochs as it takes to make at least so many steps.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
         verbose: show a progress bar while training (on a terminal).
         random_state: seed of the initial parameters. The order of the batches is the same for all seeds.
@@ -50,11 +52,14 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         class_intercepts_: d ``(C,)``.
         n_parameters_: how many numbers were trained, all of them counted.
         history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``.
+        late_decrease_: relative decrease of the loss late in training, the largest of all stages; near zero if they
+            have converged. See :func:`~choqolate.metrics.late_decrease`.
         removed_: names of the concepts frozen since training.
         concept_means_: training means of the scaled scores ``(M,)``.
         provenance_: where the training scores came from; nothing is known of it after ``fit``.
     """
 
+    of_a_run = ("random_state", "learning_rate", "penalty")  # parameters in which runs side by side may differ
     penalty: float = 0.0  # methods that have one take it as a parameter
     l1_ratio: float = 1.0
     node_attributions_: np.ndarray
@@ -71,6 +76,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         n_nodes: int | None = 8,
         *,
         epochs: int = 100,
+        steps: int | None = None,
         batch_size: int = 512,
         learning_rate: float = 0.01,
         device: str = "auto",
@@ -79,6 +85,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     ) -> None:
         self.n_nodes = n_nodes
         self.epochs = epochs
+        self.steps = steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.device = device
@@ -91,10 +98,16 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         if self.n_nodes is not None:
             check_number("n_nodes", self.n_nodes, minimum=1, whole=True)
         self._check_loop_parameters()
+        if self.steps is not None:
+            check_number("steps", self.steps, minimum=1, whole=True)
         check_number("penalty", self.penalty, minimum=0)
         check_number("l1_ratio", self.l1_ratio, minimum=0)
         if self.l1_ratio > 1:
             raise ChoqolateError(f"expected l1_ratio to be a number from 0 to 1, got {self.l1_ratio!r}")
+
+    def _train(self, runs: Sequence[Bottleneck], X: np.ndarray, targets: np.ndarray) -> list[dict[str, Any]]:
+        """What is fitted in each of several runs like this one, on the data that this one has seen: by descent."""
+        return self._learn(_descent(runs, X, targets))
 
     def _learn(self, training: Descent) -> list[dict[str, Any]]:
         """Train all runs of one kind; return what is fitted in each: its layers, ``n_parameters_``, ``history_``."""
@@ -150,6 +163,13 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         self.concept_means_ = self.scaling_(X).mean(axis=0)
         return X, targets
 
+    @property
+    def late_decrease_(self) -> float:
+        """Relative decrease of the training loss from the last tenth but one of the epochs to the last."""
+        check_is_fitted(self)
+        stages = [losses for name, losses in self.history_.items() if name != "accuracy" and len(losses)]
+        return max(map(metrics.late_decrease, stages), default=math.nan)
+
     # ------------------------------------------------------------------ prediction
 
     def transform(self, X: Any) -> np.ndarray:
@@ -168,6 +188,10 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     def _sums(self, units: np.ndarray) -> np.ndarray:
         sums: np.ndarray = units @ self.node_attributions_.T + self.node_intercepts_
         return sums
+
+    def node_inputs(self, X: Any) -> np.ndarray:
+        """What the nodes read, a column for each concept ``(n, M)``: scaled scores, or the units of a method."""
+        return self._units(self.scale(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities ``(n, C)``: softmax of the class scores."""
@@ -275,10 +299,13 @@ def check_alike(runs: Sequence[Bottleneck]) -> None:
         raise ChoqolateError("expected different estimators, got one of them twice: use sklearn.base.clone")
     first = runs[0].get_params()
     for run in runs[1:]:
-        differing = [name for name, value in run.get_params().items() if name not in _OF_A_RUN and value != first[name]]
+        differing = [
+            name for name, value in run.get_params().items() if name not in runs[0].of_a_run and value != first[name]
+        ]
         if differing:
+            may = ", ".join(runs[0].of_a_run)
             raise ChoqolateError(
-                f"expected estimators that differ in {', '.join(_OF_A_RUN)} only, they differ in {listed(differing)}: "
+                f"expected estimators that differ in {may} only, they differ in {listed(differing)}: "
                 "fit them one by one"
             )
         run._check_parameters()
@@ -286,26 +313,31 @@ def check_alike(runs: Sequence[Bottleneck]) -> None:
 
 def train_together(runs: Sequence[Bottleneck], X: np.ndarray, targets: np.ndarray) -> None:
     """Train runs that are alike, of which the first has seen the data already."""
+    first = runs[0]
+    seen = {name: value for name, value in vars(first).items() if name.endswith("_")}  # names, classes, ranges
+    for run, fitted in zip(runs, first._train(runs, X, targets), strict=True):
+        for stale in [name for name in vars(run) if name.endswith("_") and name not in seen]:
+            delattr(run, stale)
+        for name, value in (seen | fitted).items():
+            setattr(run, name, value)
+        run.removed_, run.provenance_ = (), Provenance()
+
+
+def _descent(runs: Sequence[Bottleneck], X: np.ndarray, targets: np.ndarray) -> Descent:
+    """The training of runs that are alike, of which the first has seen the data already."""
     first, device = runs[0], pick_device(runs[0].device)
 
     def of_runs(values: Iterable[float]) -> Tensor:
         return torch.tensor(list(values), dtype=torch.float64, device=device)
 
-    training = Descent(
+    return Descent(
         X=X,
         z=torch.from_numpy(first.scaling_(X)).to(device),
         targets=torch.from_numpy(targets).to(device),
         generators=[torch.Generator().manual_seed(run._seed()) for run in runs],
         learning_rate=of_runs(run.learning_rate for run in runs),
         penalty=of_runs(run.penalty for run in runs),
-        epochs=first.epochs,
+        epochs=first.epochs if first.steps is None else epochs_for(first.steps, len(X), first.batch_size),
         batch_size=first.batch_size,
         verbose=first.verbose,
     )
-    seen = {name: value for name, value in vars(first).items() if name.endswith("_")}  # names, classes, ranges
-    for run, fitted in zip(runs, first._learn(training), strict=True):
-        for stale in [name for name in vars(run) if name.endswith("_") and name not in seen]:
-            delattr(run, stale)
-        for name, value in (seen | fitted).items():
-            setattr(run, name, value)
-        run.removed_, run.provenance_ = (), Provenance()

@@ -101,6 +101,10 @@ class ConceptEstimator:
         checked: np.ndarray = X
         return checked
 
+    def node_inputs(self, X: Any) -> np.ndarray:
+        """What the nodes read, a column for each concept ``(n, M)``: the scaled scores."""
+        return self.scale(X)
+
     @property
     def score_min_(self) -> np.ndarray:
         """Smallest training score of each concept ``(M,)``."""

@@ -123,14 +123,16 @@ class SoftmaxRegression:
         return fits
 
     def penalty_path(self, count: int) -> np.ndarray:
-        """Values of λ from large to small, each half as large as the last one.
+        """Values of λ from large to small, each half as large as the last one, on the :meth:`penalty_scale`."""
+        return _SPARSEST * self.penalty_scale() * 0.5 ** np.arange(count)
 
-        The scale is the λ from which on half of the classes have no weight at all: a frequent class, which is the last
-        to lose its weights, says little about the others.
+    def penalty_scale(self) -> float:
+        """The λ of the l1 penalty from which on half of the classes have no weight at all.
+
+        A frequent class, which is the last to lose its weights, says little about the others.
         """
         _, gradient = self._loss(self._no_weights())
-        scale = float(np.median(np.abs(gradient[:, :-1]).max(axis=1)))
-        return _SPARSEST * scale * 0.5 ** np.arange(count)
+        return float(np.median(np.abs(gradient[:, :-1]).max(axis=1)))
 
     def _loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss at weights and intercepts ``(C, M + 1)``, and its gradient."""
