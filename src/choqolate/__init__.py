@@ -12,13 +12,18 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from choqolate import baselines, datasets, debiasing, experiments, metrics, plots
+    from choqolate.analysis.control_tables import control_table
+    from choqolate.analysis.controls import run_controls
     from choqolate.analysis.evaluation import evaluate
+    from choqolate.analysis.following import measure_following
+    from choqolate.analysis.leakage import measure_leakage
     from choqolate.analysis.suspects import find_suspects
     from choqolate.analysis.trade_off import trade_off
     from choqolate.concepts.backbones import Backbone, load_backbone
     from choqolate.concepts.embedding import Embeddings, embed
     from choqolate.concepts.new_images import score_for_model
     from choqolate.concepts.preprocessing import ImageTransform
+    from choqolate.concepts.scene_places import predict_places
     from choqolate.concepts.score_images import score_images, score_images_to_file
     from choqolate.concepts.scoring import score
     from choqolate.concepts.vocabulary import Vocabulary
@@ -73,6 +78,7 @@ _HOME = {
     "check_redundancy": "choqolate.explain.redundancy",
     "choose_vocabulary": "choqolate.concepts.vocabulary_choice",
     "choquet": "choqolate.integral",
+    "control_table": "choqolate.analysis.control_tables",
     "datasets": "choqolate.datasets",
     "debiasing": "choqolate.debiasing",
     "embed": "choqolate.concepts.embedding",
@@ -90,11 +96,15 @@ _HOME = {
     "load": "choqolate.estimators.model_folder",
     "load_backbone": "choqolate.concepts.backbones",
     "local_shapley_values": "choqolate.integral",
+    "measure_following": "choqolate.analysis.following",
+    "measure_leakage": "choqolate.analysis.leakage",
     "metrics": "choqolate.metrics",
     "moebius_transform": "choqolate.integral",
     "node_stability": "choqolate.explain.node_stability",
     "plots": "choqolate.plots",
+    "predict_places": "choqolate.concepts.scene_places",
     "read_words": "choqolate.concepts.word_lists",
+    "run_controls": "choqolate.analysis.controls",
     "save_edits": "choqolate.estimators.edits_file",
     "score": "choqolate.concepts.scoring",
     "score_for_model": "choqolate.concepts.new_images",
@@ -125,6 +135,7 @@ __all__ = [
     "check_redundancy",
     "choose_vocabulary",
     "choquet",
+    "control_table",
     "datasets",
     "debiasing",
     "embed",
@@ -142,11 +153,15 @@ __all__ = [
     "load",
     "load_backbone",
     "local_shapley_values",
+    "measure_following",
+    "measure_leakage",
     "metrics",
     "moebius_transform",
     "node_stability",
     "plots",
+    "predict_places",
     "read_words",
+    "run_controls",
     "save_edits",
     "score",
     "score_for_model",

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 import choqolate as cq
 from choqolate import metrics
 from choqolate.analysis import trade_off as trade_off_module
-from choqolate.analysis.sparse_logistic import SoftmaxRegression
 from choqolate.analysis.trade_off import CEILING, CEILING_L2, L1, OURS, PAPER, REFITTED, RivalPoint, TradeOff
+from choqolate.baselines.softmax_regression import SoftmaxRegression
 from choqolate.estimators.search_record import Search, Trial
 from choqolate.estimators.table_training import prepare_scores
 from choqolate.estimators.validation import hold_out

@@ -24,6 +24,7 @@ from choqolate.cli.fit_command import ClassInteractions, Interactions, Schedule,
 from choqolate.cli.model_commands import Mode, Split
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
+from choqolate.datasets.birds import render_birds
 from choqolate.integral.layer import INTERACTIONS
 from choqolate.network.architecture import CLASS_INTERACTIONS
 from choqolate.network.cluster_start import STARTS
@@ -493,3 +494,93 @@ def test_the_trade_off_is_drawn(run, tmp_path):
         assert f"The trade-off is drawn in {curve}." in said
         assert "Logistic regression on all concepts, which is not sparse, reaches" in said
         curve.unlink()
+
+
+# ---------------------------------------------------------------- controls
+
+
+@pytest.fixture(scope="module")
+def other_names(place):
+    """Scores of the same images for other names."""
+    table = ConceptScores.load(place / "birds.parquet")
+    scores = np.random.default_rng(1).random((len(table), 8))
+    names = ["anvil", "banjo", "cactus", "drum", "easel", "fjord", "glove", "harp"]
+    ConceptScores(scores, names, rows=table.rows).save(place / "others.parquet")
+    return "others.parquet"
+
+
+def test_eval_with_controls_shows_them_beside_the_model(run, place, other_names):
+    code, out, err = run(
+        "eval", "model", "birds.parquet", "--controls", "--others", other_names, "--draws", 2, width=80
+    )
+
+    assert (code, err) == (0, "")
+    assert all(cell_len(line) <= 80 for line in out.splitlines())
+    controls = cq.run_controls(
+        cq.load(place / "model"),
+        ConceptScores.load(place / "birds.parquet"),
+        others=ConceptScores.load(place / other_names),
+        seeds=range(2),
+    )
+    for row in controls.rows:
+        assert re.search(rf"^{row.name} .*{row.concepts_per_class.text(1)}$", out, re.MULTILINE)
+    assert "random names: drawn from another table of scores" in out
+    assert " ".join(controls.lines()[0].replace("−", "-").split()) in " ".join(out.split())
+
+
+def test_eval_with_controls_as_json(run, other_names):
+    code, out, _ = run("eval", "model", "birds.parquet", "--controls", "--others", other_names, "--draws", 1, "--json")
+
+    numbers = json.loads(out)
+    assert code == 0
+    assert numbers["rows"] == 50
+    assert [row["name"] for row in numbers["controls"]["rows"]][2] == "random names"
+    assert "controls" not in json.loads(run("eval", "model", "birds.parquet", "--json")[1])
+
+
+def test_controls_of_an_edited_model_say_what_is_left(run, place):
+    run("remove", "model", "sea", "forest", "-o", "core")
+
+    code, out, err = run("eval", "core", "birds.parquet", "--controls", "--draws", 1)
+
+    assert (code, err) == (0, "")
+    assert "A linear probe computes the 2 removed concepts from the other 4 scores" in " ".join(out.split())
+
+
+def test_explain_with_controls_writes_them_into_the_report(run, place):
+    code, out, _ = run("explain", "model", "--scores", "birds.parquet", "--controls", "--draws", 1, "-o", "c.html")
+
+    assert code == 0
+    assert "random directions" in out
+    page = (place / "c.html").read_text()
+    assert '<section id="controls">' in page
+
+
+def test_embeddings_give_directions_of_their_space(run, place):
+    rows = render_birds(place / "scenes", 60, parts=("train",), verbose=False)
+    found = cq.embed(rows, cq.load_backbone("mini"), place / "vectors", workers=0)
+    cq.score(found, ["webbed feet", "sea", "forest"]).with_columns(split=None).save(place / "scenes.parquet")
+    run("fit", "scenes.parquet", "-o", "scenes-model", "--paper", "--nodes", "3", "--epochs", "3")
+
+    code, out, _ = run(
+        "eval", "scenes-model", "scenes.parquet", "--controls", "--embeddings", "vectors", "--draws", 1, "--json"
+    )
+
+    controls = json.loads(out)["controls"]
+    assert code == 0
+    assert [row["source"] for row in controls["rows"] if row["name"] == "random directions"] == [
+        "drawn in the embedding space"
+    ]
+    assert "the backbone mini never saw" in controls["missing"]
+
+
+def test_options_of_controls_need_controls(run, other_names):
+    for command in (["eval", "model", "birds.parquet"], ["explain", "model", "--scores", "birds.parquet"]):
+        code, _, err = run(*command, "--others", other_names)
+        assert (code, "Add --controls" in err) == (2, True)
+        code, _, err = run(*command, "--controls", "--others", "nowhere.parquet")
+        assert (code, "nowhere.parquet does not exist" in err) == (2, True)
+    code, _, err = run("eval", "model", "birds.parquet", "--controls", "--stream")
+    assert (code, "Controls need the table in memory" in err) == (2, True)
+    code, _, err = run("explain", "model", "--controls")
+    assert (code, "Expected --scores" in err) == (2, True)

@@ -12,8 +12,8 @@ from scipy.stats import binomtest
 from sklearn.linear_model import Ridge
 
 import choqolate as cq
+from choqolate._util.recalibration import match_shares
 from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight
-from choqolate.network.recalibration import match_shares
 from choqolate.studio import model_arrays
 from tests.browser import open_browser
 from tests.studio.engine_page import numbers, open_engine

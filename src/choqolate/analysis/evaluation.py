@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate.analysis.comparison import gap_note
 from choqolate.analysis.evaluation_record import Evaluation
+from choqolate.analysis.few_concepts import FewConcepts
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
 from choqolate.analysis.row_outcomes import measure_rows
 from choqolate.data.rows import class_index
@@ -26,6 +27,7 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import select_inputs
 from choqolate.estimators.table_training import was_split_for
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.metrics.effective_concepts import NEC_COUNTS
 from choqolate.network.fitted import FittedNetwork
 from choqolate.network.removal import absolute
 
@@ -61,7 +63,12 @@ def spurious_concepts(model: ConceptModel, *tables: ConceptScores | ScoreFile) -
 
 
 def evaluate(
-    model: ConceptModel, table: ConceptScores | ScoreFile, split: str | None = None, *, verbose: bool = False
+    model: ConceptModel,
+    table: ConceptScores | ScoreFile,
+    split: str | None = None,
+    *,
+    concept_counts: Iterable[int] = NEC_COUNTS,
+    verbose: bool = False,
 ) -> Evaluation:
     """Measure a model on a table of scores; columns are matched by name.
 
@@ -70,6 +77,9 @@ def evaluate(
         table: scores with labels; those of a :class:`~choqolate.data.score_file.ScoreFile` are read block by block, in
             three to five passes, and give the same numbers.
         split: ``"train"``, ``"val"``, ``"test"`` or ``"all"``; by default as :func:`held_out` chooses.
+        concept_counts: numbers of concepts per class to measure the accuracy with, see
+            :func:`choqolate.metrics.accuracy_at_nec`; with many classes this takes seconds. An empty list leaves it
+            out.
         verbose: show a progress bar for a file that is read block by block (on a terminal).
 
     Raises:
@@ -81,7 +91,8 @@ def evaluate(
     warn_of_another_source(model, rows)
     if split is None:
         warn_of_training_rows(model, rows)
-    outcome = measure_rows(model, rows, verbose=verbose)
+    few = FewConcepts.of(model, table, concept_counts)
+    outcome = measure_rows(model, rows, few, verbose=verbose)
     names = list(class_index(model.classes_))
     class_rows = {name: outcome.class_rows[name] for name in names if outcome.class_rows[name]}
     group_accuracy = {group: outcome.group_hits[group] / size for group, size in sorted(outcome.group_rows.items())}
@@ -108,6 +119,7 @@ def evaluate(
         interaction_mass=_interaction_mass(model),
         calibration_error=outcome.calibration_error,
         calibration_error_trained=outcome.calibration_error_trained,
+        nec_accuracy=few.accuracies,
     )
 
 

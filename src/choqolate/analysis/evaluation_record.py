@@ -11,7 +11,7 @@ import numpy as np
 
 from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
-from choqolate.metrics import Proportion
+from choqolate.metrics import Proportion, anec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +43,9 @@ class Evaluation:
             NaN where the model does not tell.
         interaction_mass: weight on pairs of concepts, mean over the nodes: Gini does not show it. NaN for baselines.
         calibration_error: expected calibration error of the probabilities; NaN where the model has none.
+        nec_accuracy: accuracy if each class uses k concepts only, for each k, see
+            :func:`choqolate.metrics.accuracy_at_nec`; with the shares of the classes among the training rows of the
+            table, and empty where it has none.
         calibration_error_trained: the same at the temperature of the training, for a model that was calibrated.
     """
 
@@ -65,6 +68,7 @@ class Evaluation:
     interaction_mass: float = math.nan
     calibration_error: float = math.nan
     calibration_error_trained: float = math.nan
+    nec_accuracy: dict[int, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
@@ -88,6 +92,11 @@ class Evaluation:
     def by_group(self) -> dict[str, Proportion]:
         """The same for each group."""
         return {name: _proportion(self.group_accuracy[name], rows) for name, rows in self.group_rows.items()}
+
+    @property
+    def anec(self) -> float:
+        """Mean of ``nec_accuracy`` over k (ANEC); NaN where it is empty."""
+        return anec(self.nec_accuracy)
 
     @property
     def majority(self) -> Proportion | None:
@@ -137,14 +146,17 @@ class Evaluation:
 
         Beyond the attributes, ``accuracy_interval``, ``class_intervals`` and ``group_intervals`` are 95% intervals,
         ``majority`` is the baseline (``class``, ``accuracy``, ``interval``), ``worst_measurable_group`` the worst among
-        the groups with enough rows (``group``, ``accuracy``, ``interval``), and ``small_groups`` has the others.
+        the groups with enough rows (``group``, ``accuracy``, ``interval``), ``small_groups`` has the others, and
+        ``anec`` is the mean of ``nec_accuracy``, in which numbers of concepts are text.
         """
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _BY_ROW}
         numbers = {name: None if _is_nan(value) else value for name, value in numbers.items()}
+        numbers["nec_accuracy"] = {str(k): share for k, share in self.nec_accuracy.items()}
         if self.worst_group is not None:
             numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
         majority, worst = self.majority, self.worst_measurable_group
         return numbers | {
+            "anec": self.anec if self.nec_accuracy else None,
             "accuracy_interval": list(self.overall.interval),
             "class_intervals": {name: list(share.interval) for name, share in self.by_class.items()},
             "group_intervals": {name: list(share.interval) for name, share in self.by_group.items()},
@@ -161,9 +173,11 @@ class Evaluation:
             ChoqolateError: if it is something else.
         """
         try:
+            numbers = {"nec_accuracy": {}, **numbers}  # models that were measured earlier do not know it
             known = {one.name: numbers[one.name] for one in fields(cls) if one.name not in _BY_ROW}
             floats = [one.name for one in fields(cls) if one.type == "float"]
             known |= {name: math.nan if known[name] is None else float(known[name]) for name in floats}
+            known["nec_accuracy"] = {int(k): float(share) for k, share in known["nec_accuracy"].items()}
             worst = known["worst_group"]
             known["worst_group"] = worst and (str(worst["group"]), float(worst["accuracy"]))
             if not all(isinstance(known[name], str | None) for name in ("chosen", "majority_class")):

@@ -15,8 +15,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_inputs import inputs
 from choqolate.explain.change import count_transitions
 from choqolate.explain.model_protocols import check_choquet_model
-from choqolate.explain.node_stability import RECURS, match_nodes
-from choqolate.metrics import PairedChange, Proportion, paired_change
+from choqolate.metrics import PairedChange, Proportion, match_nodes, paired_change
+from choqolate.metrics.recurrence import RECURS
 
 if TYPE_CHECKING:
     from choqolate.data.scores import ConceptScores

@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from choqolate import metrics
 from choqolate._util.progress import item_bar
+from choqolate.analysis.few_concepts import FewConcepts
 from choqolate.data.row_codes import named
 from choqolate.data.rows import class_index, class_places
 from choqolate.data.score_file import ScoreFile
@@ -49,12 +50,15 @@ class RowOutcomes:
     calibration_error_trained: float
 
 
-def measure_rows(model: ConceptModel, rows: ConceptScores | ScoreFile, *, verbose: bool = False) -> RowOutcomes:
+def measure_rows(
+    model: ConceptModel, rows: ConceptScores | ScoreFile, few: FewConcepts | None = None, *, verbose: bool = False
+) -> RowOutcomes:
     """Predict for labelled rows, one block in memory at a time.
 
     Args:
         model: a fitted classifier, ours or a baseline.
         rows: scores of its concepts, in its order.
+        few: counts hits with few concepts per class on the same rows.
         verbose: show a progress bar for a file that is read block by block (on a terminal).
 
     Raises:
@@ -79,6 +83,8 @@ def measure_rows(model: ConceptModel, rows: ConceptScores | ScoreFile, *, verbos
             hits[start:stop] = np.array(truth) == np.array(predicted)
             for one in calibration:
                 one.add(X, truth, scores)
+            if few is not None:
+                few.add(X, truth)
             start = stop
             advance(len(block))
     known = [] if groups is None else groups.tolist()

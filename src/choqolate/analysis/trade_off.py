@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate._util.progress import item_bar
-from choqolate.analysis.sparse_logistic import LinearWeights, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LinearWeights, SoftmaxRegression
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError

@@ -9,6 +9,14 @@ import typer
 
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.control_options import (
+    Draws,
+    EmbeddingsFolder,
+    Others,
+    WithControls,
+    check_control_options,
+    measure_controls,
+)
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -49,10 +57,16 @@ def explain(
         str | None,
         typer.Option(metavar="NAME", help="Encoder for --image, if it has moved.", show_default=False),
     ] = None,
+    controls: WithControls = False,
+    others: Others = None,
+    embeddings: EmbeddingsFolder = None,
+    draws: Draws = 3,
 ) -> None:
     """Show what a model does: its nodes, its images, its suspects; or what it makes of a new image.
 
     Example: [bold]choqolate explain model --scores scores.parquet -o report.html[/]
+
+    Example: [bold]choqolate explain model --scores scores.parquet --controls -o report.html[/]
 
     Example: [bold]choqolate explain model --image photo.jpg[/]
 
@@ -60,9 +74,11 @@ def explain(
     """
     from choqolate.cli.terminal import open_console, printable_name, show_start
 
+    check_control_options(controls, others, embeddings)
     show_start(model)
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
+    from choqolate.cli.show_controls import show_controls
     from choqolate.concepts.new_images import score_for_model
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
@@ -76,18 +92,23 @@ def explain(
         raise ChoqolateError("expected --scores with --images, which says where theirs are; to explain one, --image")
     if backbone is not None and not image:
         raise ChoqolateError("expected --image with --backbone, which encodes it")
+    if controls and (table is None or against is not None):
+        raise ChoqolateError("Expected --scores and no --against with --controls, which are trained on the scores.")
     if against is not None and image:
         raise ChoqolateError("Expected --against or --image, but got both. Explain the image with each model.")
     console = open_console()
     if against is not None:
         _compare(console, load(against), classifier, table, (against, model), output, images)
         return
+    found = measure_controls(classifier, table, others, embeddings, draws) if controls and table is not None else None
     suspects = None if table is None or table.labels is None else find_suspects(classifier, table, verbose=True)
     own = score_for_model(classifier, image, backbone=backbone) if image else None
     if own is not None:
         show.show_images(console, classifier, own)
     if table is not None or own is None:
         show.show_model(console, model, classifier, table, suspects, brief=output is not None)
+    if found is not None:
+        show_controls(console, found)
     if output is not None:
         write_report(
             classifier,
@@ -98,6 +119,7 @@ def explain(
             title=f"The model “{printable_name(model.name or model)}” explained",
             names=(str(model), str(scores or "SCORES")),
             suspects=suspects,
+            controls=found,
             verbose=True,
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)

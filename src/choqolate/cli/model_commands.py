@@ -10,6 +10,14 @@ import typer
 
 from choqolate.cli.application import app
 from choqolate.cli.arguments import ModelFolder, ScoresFile, Stream
+from choqolate.cli.control_options import (
+    Draws,
+    EmbeddingsFolder,
+    Others,
+    WithControls,
+    check_control_options,
+    measure_controls,
+)
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -107,30 +115,49 @@ def evaluate_model(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     stream: Stream = False,
+    controls: WithControls = False,
+    others: Others = None,
+    embeddings: EmbeddingsFolder = None,
+    draws: Draws = 3,
 ) -> None:
     """Measure a model on a table of concept scores: accuracy, classes, groups, Gini, coherence.
 
+    With --controls, also what random names, random directions and logistic regression reach on the same rows.
+
     Example: [bold]choqolate eval model scores.parquet --split test[/]
+
+    Example: [bold]choqolate eval model scores.parquet --controls --others other-names.parquet[/]
     """
     from choqolate.cli.terminal import open_table, show_start
 
+    check_control_options(controls, others, embeddings)
+    if controls and stream:
+        raise ChoqolateError("Expected --controls or --stream, but got both. Controls need the table in memory.")
     show_start(model)
     from choqolate.analysis.evaluation import evaluate
+    from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
 
     classifier = load(model)
-    result = evaluate(
-        classifier, open_table(scores, ["--stream"] if stream else []), split and split.value, verbose=True
-    )
+    table = ConceptScores.load(scores) if controls else open_table(scores, ["--stream"] if stream else [])
+    result = evaluate(classifier, table, split and split.value, verbose=True)
+    found = None
+    if controls and isinstance(table, ConceptScores):
+        found = measure_controls(classifier, table, others, embeddings, draws)
     if as_json:
         import json
 
-        typer.echo(json.dumps(result.as_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+        said = result.as_dict() | ({} if found is None else {"controls": found.as_dict()})
+        typer.echo(json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False))
         return
     from choqolate.cli import show_model as show
+    from choqolate.cli.show_controls import show_controls
     from choqolate.cli.terminal import open_console
 
-    show.show_evaluation(open_console(), f"{model} on {scores}", result, classifier)
+    console = open_console()
+    show.show_evaluation(console, f"{model} on {scores}", result, classifier)
+    if found is not None:
+        show_controls(console, found)
 
 
 @app.command()
@@ -279,7 +306,9 @@ def _show_and_save(
     from choqolate.cli import show_model as show
     from choqolate.cli.terminal import open_console, show_next
 
-    results = [] if scores is None else [evaluate(model, tables[scores]) for model in (trained, edited)]
+    results = (
+        [] if scores is None else [evaluate(model, tables[scores], concept_counts=()) for model in (trained, edited)]
+    )
     compared = compare_evaluations(*results) if results else None
     edited.save(output)
     console = open_console()

@@ -16,6 +16,7 @@ from choqolate._util.numbers import MINUS, decimal
 from choqolate._util.text import counted
 from choqolate.analysis.comparison import PairedComparison
 from choqolate.analysis.evaluation import Evaluation
+from choqolate.analysis.few_concepts import few_concepts_text
 from choqolate.analysis.interval_text import p_text, small_groups_text
 from choqolate.cli.terminal import NAME_WIDTH, cut, number, plain_table, printable_name
 from choqolate.estimators.calibration import calibration_text
@@ -93,6 +94,9 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
         if any(trained != now for trained, now in errors):
             add("  after calibration", (number(now) for _, now in errors))
     console.print(table)
+    few, shares = few_concepts_text(last.nec_accuracy)
+    if few:
+        console.print(Text(f"{few}: {shares}", style="dim"))
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
     if (worst := last.worst_measurable_group) is not None:
         console.print(Text(f"worst group: {cut(worst[0])}", style="dim"))

@@ -67,7 +67,7 @@ def simplify(
     assert found is not None
     measured = None
     if table is not None and table.labels is not None:
-        measured = compare_evaluations(evaluate(before, table), evaluate(after, table))
+        measured = compare_evaluations(*(evaluate(one, table, concept_counts=()) for one in (before, after)))
     proof = None
     if table is not None:
         proof = after.certify(table if measured is None else held_out(after, table)[0])

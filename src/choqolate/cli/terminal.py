@@ -65,6 +65,8 @@ def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFil
     table = open_scores(path, stream=True if streaming else None)
     if isinstance(table, ScoreFile):
         note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e6:,.1f} MB of scores) block by block")
+    if table.provenance.labels_from is not None:
+        note(f"the labels of {path}: {table.provenance.labels_from}")
     return table
 
 

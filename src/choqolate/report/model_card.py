@@ -17,6 +17,7 @@ from choqolate._util.text import capital, counted, printable
 from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import Evaluation, evaluate
 from choqolate.analysis.failing_slices import find_failing_slices
+from choqolate.analysis.few_concepts import few_concepts_text
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError, ChoqolateWarning
@@ -150,7 +151,10 @@ def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[st
         "Node Coherence": result.node_coherence,
         "expected calibration error": result.calibration_error,
     }
-    lines += ["", ", ".join(f"{name} {decimal(value, 3)}" for name, value in qualities.items()) + "."]
+    said = [f"{name} {decimal(value, 3)}" for name, value in qualities.items()]
+    lines += ["", f"{', '.join(said)}, concepts per class {decimal(result.concepts_per_class, 1)}."]
+    few, accuracies = few_concepts_text(result.nec_accuracy)
+    lines += ["", f"{capital(few)}: {accuracies}."] if few else []
     lines += ["", "### Classes", "", *_shares("class", result.by_class)]
     if result.by_group:
         lines += ["", "### Groups", "", *_shares("group", result.by_group)]
@@ -223,7 +227,7 @@ def _effects(model: ChoqolateClassifier, table: ConceptScores | None) -> Iterabl
         states.append(states[-1].undo())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChoqolateWarning)  # the evaluation of the model itself has said it
-        results = [evaluate(state, table) for state in reversed(states)]
+        results = [evaluate(state, table, concept_counts=()) for state in reversed(states)]
     return [judged_text(compare_evaluations(before, after).overall) for before, after in pairwise(results)]
 
 

@@ -56,6 +56,7 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("prompts", _prompts(vocabulary)),
         ("concepts", f"{len(model.concepts_):,}{_marked(vocabulary)}"),
         ("source of the images", known.source),
+        ("labels", known.labels_from),
         ("training rows", f"{data.rows:,}" if data.rows is not None else None),
         ("their split", data.split),
         ("fingerprint of the scores", data.fingerprint),

@@ -15,6 +15,7 @@ from choqolate import metrics
 from choqolate._util.files import check_output, write_bytes
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
+from choqolate.analysis.few_concepts import few_concepts_rows
 from choqolate.analysis.interval_text import judged_text, share_text, small_groups_text
 from choqolate.analysis.suspects import Suspects
 from choqolate.concepts.new_images import score_for_model
@@ -30,12 +31,14 @@ from choqolate.metrics import Proportion
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
+from choqolate.report.control_section import control_section
 from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
 from choqolate.report.model_origin import commands, facts, words
 from choqolate.report.page_data import View
 from choqolate.report.suspect_cards import suspects_section
 
 if TYPE_CHECKING:
+    from choqolate.analysis.controls import Controls
     from choqolate.concepts.backbones import Backbone
     from choqolate.estimators.classifier import ChoqolateClassifier
 
@@ -60,6 +63,7 @@ def write_report(
     title: str = "A model explained",
     names: tuple[str, str] = ("model", "scores.parquet"),
     suspects: Suspects | None = None,
+    controls: Controls | None = None,
     verbose: bool = False,
 ) -> Path:
     """Write a page that explains a model; it needs nothing but itself.
@@ -75,6 +79,7 @@ def write_report(
         title: of the page.
         names: of the model and of the scores, in the commands that the page proposes.
         suspects: what :func:`choqolate.find_suspects` found, if it was asked already.
+        controls: what :func:`choqolate.run_controls` measured, for a section of its own.
         verbose: show a progress bar (on a terminal).
 
     Returns:
@@ -91,7 +96,7 @@ def write_report(
     if not isinstance(images, ConceptScores):
         images = score_for_model(model, images, backbone=backbone) if len(images) else images
     own = view.examples_of_files(images) if isinstance(images, ConceptScores) else []
-    write_bytes(target, _page(view, own, title, names).encode())
+    write_bytes(target, _page(view, own, title, names, controls).encode())
     return target
 
 
@@ -107,7 +112,7 @@ def _temperature(model: ChoqolateClassifier) -> str:
     return f"{model.probability_temperature_:.4g}{said}"
 
 
-def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, str]) -> str:
+def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, str], controls: Controls | None) -> str:
     model, results = view.model, view.results
     shown = view.examples() if view.rows is not None else {"worst": [], "best": [], "changed": []}
     suspects = suspects_section(view, names)
@@ -135,6 +140,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         classes=_classes(view),
         groups=_groups(view),
         suspects=suspects,
+        controls=control_section(controls),
         edits=_edits(view),
         redundancy=None if view.redundancy is None else view.redundancy.lines(),
         heatmap=None if view.redundancy is None else data_uri(correlation_png(view.redundancy), "image/png"),
@@ -232,11 +238,13 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
         "shares": shares,
         "class_means": [(float(np.mean([one.value for one in some])), metrics.mean_interval(some)) for some in classes],
         "quality": [
-            ("Attribution Gini", [one.attribution_gini for one in columns]),
-            ("interaction mass", [one.interaction_mass for one in columns]),
-            ("Node Coherence", [one.node_coherence for one in columns]),
-            ("calibration error", [one.calibration_error for one in columns]),
+            ("Attribution Gini", [one.attribution_gini for one in columns], 3),
+            ("interaction mass", [one.interaction_mass for one in columns], 3),
+            ("Node Coherence", [one.node_coherence for one in columns], 3),
+            ("concepts per class", [one.concepts_per_class for one in columns], 1),
+            ("calibration error", [one.calibration_error for one in columns], 3),
         ],
+        "few": few_concepts_rows([one.nec_accuracy for one in columns]),
         "chosen": columns[0].chosen,
     }
 

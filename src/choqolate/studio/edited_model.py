@@ -73,7 +73,7 @@ class Workshop:
         rows = np.flatnonzero((choice.role == role) & (choice.label >= 0))
         if not len(rows):
             return None
-        result = evaluate(model, self.bundle.rows.table.take(rows), "all")
+        result = evaluate(model, self.bundle.rows.table.take(rows), "all", concept_counts=())
         groups = [_hits(share.hits, share.rows, name) for name, share in result.by_group.items()]
         return {
             "all": _hits(result.overall.hits, result.overall.rows),

@@ -1,0 +1,168 @@
+"""What controls say about the concepts of a model, in sentences that follow the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from choqolate._util.numbers import decimal
+from choqolate._util.text import capital, counted
+from choqolate.analysis.interval_text import percent_range, point_range, share_text
+
+if TYPE_CHECKING:
+    from choqolate.analysis.controls import Control, Controls
+    from choqolate.analysis.evaluation import Evaluation
+
+MODEL, AGAIN, CEILING = "this model", "its concepts, trained again", "logistic regression"
+RANDOM_NAMES, RANDOM_DIRECTIONS = "random names", "random directions"
+SMALL = 0.02  # gap in accuracy within which two sets of concepts are as good as equal
+_Z = 1.959963984540054  # of 95%
+
+
+class Gap(NamedTuple):
+    """A difference of two accuracies on the same images, with its 95% interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+def accuracy_gap(first: Sequence[Evaluation], second: Sequence[Evaluation]) -> Gap:
+    r"""Difference of the mean accuracies of some runs and some others, on the same images.
+
+    Two things are uncertain. The images: with :math:`d_i` the difference of the shares of runs that are right on image
+    i, the interval of Bonett and Price (2012), in which two more images count, one for either side,
+
+    .. math:: \frac{\sum_i d_i}{n + 2} \pm 1.96 \sqrt{\frac{1}{n + 2} \left(
+              \frac{\sum_i d_i^2 + 2}{n + 2} - \Big(\frac{\sum_i d_i}{n + 2}\Big)^2 \right)}
+
+    and the draws: of k > 1 runs with standard deviation s, :math:`t_{k-1} s / \sqrt{k}`, t the 97.5% quantile of
+    Student's distribution. The reaches are added as squares, which is wide rather than narrow, because some of the
+    spread of the runs comes from the images.
+    """
+    from scipy.stats import t
+
+    d = _shares_right(first) - _shares_right(second)
+    n = len(d) + 2
+    center = d.sum() / n
+    reach = _Z * math.sqrt(((d**2).sum() + 2) / n - center**2) / math.sqrt(n)
+    for runs in (first, second):
+        accuracies = [one.accuracy for one in runs]
+        k = len(accuracies)
+        reach = math.hypot(reach, t.ppf(0.975, k - 1) * np.std(accuracies, ddof=1) / math.sqrt(k) if k > 1 else 0.0)
+    value = float(d.mean())
+    return Gap(value, (max(min(center - reach, value), -1.0), min(max(center + reach, value), 1.0)))
+
+
+def _shares_right(runs: Sequence[Evaluation]) -> np.ndarray:
+    """Share of the runs that classify each image correctly ``(n,)``."""
+    shares: np.ndarray = np.mean(np.array([one.hits for one in runs]), axis=0)
+    return shares
+
+
+def control_lines(controls: Controls) -> list[str]:
+    """Sentences on the accuracy of random concepts, their coherence, and the ceiling."""
+    lines = [_meaning(controls), _coherence(controls), _ceiling(controls)]
+    if controls.missing is not None:
+        lines.append(f"Random names were left out. {controls.missing}")
+    return [line for line in lines if line]
+
+
+def accuracy_text(row: Control) -> str:
+    """The accuracy of a control: of one run with its interval, of several with their mean and standard deviation."""
+    return share_text(row.evaluations[0].overall) if len(row.evaluations) == 1 else _percent(row)
+
+
+def _meaning(controls: Controls) -> str:
+    """What the gap between real and random concepts says about the names."""
+    name = RANDOM_DIRECTIONS if controls.find(RANDOM_NAMES) is None else RANDOM_NAMES
+    real, random, gap = controls[AGAIN], controls[name], controls.gap(name)
+    low, high = gap.interval
+    said = (
+        f"Trained in the same way on as many {name}, models reach {_percent(random)}; on these concepts, "
+        f"{_percent(real)}. The gap is {decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
+    )
+    gained = _gained(controls, real, random)
+    if low > 0:
+        but = f" But {gained}, so the accuracy alone says little about the names." if gained else ""
+        return f"{said}: models do better on these concepts.{but}"
+    if high < 0:
+        return (
+            f"{said}: {name} do even better. So the accuracy is no evidence that the concepts mean what their names "
+            "say. Other concepts, or more of them, may serve the task better."
+        )
+    if max(-low, high) <= SMALL:
+        return (
+            f"{said}: no difference that matters. Scores for almost any {name} carry these classes, so the accuracy "
+            "does not show that the concepts mean what their names say. Whether they do can only be seen on the images."
+        )
+    if gained:
+        return (
+            f"{said}, so on these images it cannot be told from zero. {capital(gained)}: the accuracy is no evidence "
+            "that the concepts mean what their names say. Whether they do can only be seen on the images."
+        )
+    return f"{said}, so on these images it cannot be told from zero. More images would narrow the interval."
+
+
+def _gained(controls: Controls, real: Control, random: Control) -> str:
+    """What random concepts bring of the gain over the most frequent class, if it is more than half of it."""
+    start = 0.0 if controls.majority is None else controls.majority[1].value
+    gain = real.accuracy.mean - start
+    share = (random.accuracy.mean - start) / gain if gain > 0 else math.nan
+    if not share > 0.5:
+        return ""
+    percent = decimal(100 * min(share, 1.0), 0)
+    return f"{random.name} bring {percent}% of the gain over always predicting the most frequent class"
+
+
+def _coherence(controls: Controls) -> str:
+    """Whether the concepts of a node have more in common than random ones."""
+    real = controls[AGAIN]
+    found = [row for name in (RANDOM_NAMES, RANDOM_DIRECTIONS) if (row := controls.find(name)) is not None]
+    rows = [row for row in found if not math.isnan(row.node_coherence.mean)]
+    if math.isnan(real.node_coherence.mean) or not rows:
+        return ""
+    others = ", ".join(f"{row.node_coherence.text()} for {row.name}" for row in rows)
+    said = (
+        "Node Coherence, which is high if the concepts of a node rise and fall together, is "
+        f"{real.node_coherence.text()} for these concepts, {others}."
+    )
+    above = [row.name for row in rows if _is_above(real, row)]
+    rest = [row.name for row in rows if row.name not in above]
+    if not rest:
+        return f"{said} The nodes of these concepts have more in common than those of {' and '.join(above)}."
+    if above:
+        return (
+            f"{said} The nodes of these concepts have more in common than those of {above[0]}, but not more than those "
+            f"of {rest[0]}."
+        )
+    return f"{said} In this, too, these concepts are not above random ones."
+
+
+def _is_above(real: Control, random: Control) -> bool:
+    """Whether every run on the real concepts is more coherent than every draw of random ones."""
+    lowest = min(one.node_coherence for one in real.evaluations)
+    return lowest > max(one.node_coherence for one in random.evaluations)
+
+
+def _ceiling(controls: Controls) -> str:
+    """What the model leaves of what a linear model finds in the scores."""
+    gap, removed = controls.gap(CEILING), "" if controls.leakage is None else ", those of removed concepts too,"
+    low, high = gap.interval
+    said = (
+        f"Logistic regression on all {counted(controls.n_concepts, 'score')}{removed} reaches "
+        f"{share_text(controls[CEILING].evaluations[0].overall)}"
+    )
+    if high < 0:
+        ends = percent_range((-high, -low))
+        return f"{said}. This ceiling is {decimal(-100 * gap.value, 1)} points ({ends}) above the model."
+    if low > 0:
+        return f"{said}. The model is even {decimal(100 * gap.value, 1)} points ({percent_range(gap.interval)}) better."
+    distance = f"{decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
+    return f"{said}. The model is as good, as far as these images tell: {distance}."
+
+
+def _percent(row: Control) -> str:
+    return f"{row.accuracy.text(1, scale=100)}%"

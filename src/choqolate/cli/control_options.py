@@ -1,0 +1,69 @@
+"""The options of commands that measure controls, and what they ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from choqolate.errors import ChoqolateError
+
+if TYPE_CHECKING:
+    from choqolate.analysis.controls import Controls
+    from choqolate.data.scores import ConceptScores
+    from choqolate.estimators.classifier import ChoqolateClassifier
+
+WithControls = Annotated[
+    bool,
+    typer.Option(
+        "--controls",
+        help="Compare with controls: the same settings trained on random names and random directions, logistic "
+        "regression on all scores, and what is left of removed concepts.",
+    ),
+]
+Others = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --controls: scores of the same images for other names, to draw random names from.",
+        show_default=False,
+    ),
+]
+EmbeddingsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="With --controls: embeddings of the images, for random everyday names and for directions of their space.",
+        show_default=False,
+    ),
+]
+Draws = Annotated[int, typer.Option(metavar="N", min=1, help="With --controls: how many random draws.")]
+
+
+def check_control_options(controls: bool, others: Path | None, embeddings: Path | None) -> None:
+    """Find out before the work that an option is of no use."""
+    given = {"--others": others, "--embeddings": embeddings}
+    for name, value in given.items():
+        if value is not None and not controls:
+            raise ChoqolateError(f"Expected --controls with {name}, which is for controls. Add --controls.")
+        if value is not None and not value.exists():
+            raise ChoqolateError(f"Expected {name} to be there, but {value} does not exist. Check the name.")
+
+
+def measure_controls(
+    model: ChoqolateClassifier, table: ConceptScores, others: Path | None, embeddings: Path | None, draws: int
+) -> Controls:
+    """Measure the controls of a model, with a progress bar."""
+    from choqolate.analysis.controls import run_controls
+    from choqolate.concepts.embedding import Embeddings
+    from choqolate.data.scores import ConceptScores
+
+    return run_controls(
+        model,
+        table,
+        others=None if others is None else ConceptScores.load(others),
+        embeddings=None if embeddings is None else Embeddings.load(embeddings),
+        seeds=range(draws),
+        verbose=True,
+    )
