@@ -7,7 +7,7 @@ import pytest
 
 import choqolate as cq
 from choqolate.datasets.birds import BIRDS, render_birds
-from choqolate.debiasing import DEBIASING, Case, missing
+from choqolate.debiasing import DEBIASING, Case, cbdebug, missing
 from choqolate.estimators.table_training import fit_scores_runs
 from tests.debiasing.tables import biased_table, trained
 
@@ -15,7 +15,8 @@ PARAMETERS = dict(n_nodes=4, epochs=15, temperature=0.05, device="cpu")
 MODES = ["rescale", "canonical", "impute"]
 REMOVALS = [name for mode in MODES for name in (mode, f"{mode}-recalibrated")]
 PROJECTIONS = ["ortho-proj", "ortho-proj-retrained", "ortho-cali", "ortho-cali-retrained"]
-NAMES = ["baseline", "oracle", *REMOVALS, *PROJECTIONS, "dfr", "group-dro"]
+RETRAININGS = ["cbdebug-unweighted", "cbdebug", "cbdebug-augmented", "permutation-weights"]
+NAMES = ["baseline", "oracle", *REMOVALS, *PROJECTIONS, *RETRAININGS, "dfr", "group-dro"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def case(tmp_path_factory):
     table = cq.score(embeddings, cq.Vocabulary.parse(BIRDS.core, BIRDS.spurious), backbone)
     models = fit_scores_runs(table, [3, 4], **PARAMETERS)
     core = [name for name in table.concepts if name not in table.spurious]
-    return Case(models, table, table.spurious, PARAMETERS, embeddings, backbone, core)
+    return Case(models, table, table.spurious, PARAMETERS, embeddings, backbone, core, folder / "birds")
 
 
 def test_rows_are_these_with_names_and_titles_of_their_own():
@@ -74,6 +75,28 @@ def test_the_oracle_never_saw_the_spurious_concepts(case):
         assert np.array_equal(model.class_scores(X), other.class_scores(X))
 
 
+def test_retraining_without_weights_is_the_oracle_with_balanced_classes(case):
+    models, _ = DEBIASING["cbdebug-unweighted"].apply(case)
+    expected = fit_scores_runs(
+        case.table, [3, 4], leave_out=case.spurious, class_weight="balanced", sample_weight=None, **PARAMETERS
+    )
+    for model, other in zip(models, expected, strict=True):
+        X = case.table.part("test").select(model.concepts_).frame
+        np.testing.assert_allclose(model.class_scores(X), other.class_scores(X), atol=1e-6)
+
+
+def test_weights_of_a_case_serve_all_rows_that_use_them(case, monkeypatch):
+    fresh = replace(case)
+    weights = fresh.weights
+    assert weights.shape == (96,)
+    monkeypatch.setattr("choqolate.debiasing.registry.permutation_weights", None)  # once is enough
+    for name in ("cbdebug", "permutation-weights"):
+        models, _ = DEBIASING[name].apply(fresh)
+        expected = cbdebug(case.models, case.table, case.spurious, weights=weights, keep_concepts=name != "cbdebug")
+        X = case.table.part("test").select(models[0].concepts_).frame
+        assert np.array_equal(models[0].class_scores(X), expected[0].class_scores(X))
+
+
 def test_projected_tables_keep_the_weights_or_train_anew(case):
     (kept, _), table = DEBIASING["ortho-proj"].apply(case)
     assert not table.frame[list(case.spurious)].to_numpy().any()
@@ -97,14 +120,24 @@ def test_subjects_are_the_classes_by_default(case):
     ("change", "needed_by", "says"),
     [
         ({"embeddings": None}, "embeddings", "the embeddings of the images, not only their scores: give"),
+        ({"images": None}, "images", "the images themselves: give the folder"),
+        ({"images": "half"}, "images", "the images of all 96 training rows: 95 are not in"),
+        ({"table": "no prompts"}, "images", "a table that names its prompts and its encoder: score the images"),
         ({"spurious": ()}, "spurious_words", "the names of the spurious concepts: mark them"),
         ({"table": "no groups"}, "group_labels", "the groups of training rows: add a column"),
         ({"models": "no nodes"}, "nodes", "models with nodes"),
     ],
 )
-def test_what_a_case_lacks_is_said_of_the_methods_that_need_it(case, change, needed_by, says):
-    if "table" in change:
+def test_what_a_case_lacks_is_said_of_the_methods_that_need_it(case, tmp_path, change, needed_by, says):
+    if change.get("table") == "no groups":
         change = {"table": replace(case.table, groups=None)}
+    if change.get("table") == "no prompts":
+        change = {"table": replace(case.table, provenance=None)}
+    if change.get("images") == "half":
+        first = case.table.part("train").paths[0]
+        (tmp_path / first).parent.mkdir(parents=True)
+        (tmp_path / first).write_bytes((case.images / first).read_bytes())
+        change = {"images": tmp_path}
     if "models" in change:
         change = {"models": trained(biased_table(60, 0, 20), 1, n_nodes=None, epochs=1)}
     lacking = replace(case, **change)

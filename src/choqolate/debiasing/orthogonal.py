@@ -212,7 +212,7 @@ def project_scores(
     if isinstance(scored, Vocabulary):
         return replace(table, provenance=replace(table.provenance, projection=note))
     provenance = replace(scored.provenance, projection=note)
-    return replace(scored, scores=table.scores[_rows(scored, embeddings)], provenance=provenance)
+    return replace(scored, scores=table.scores[embedded_rows(scored, embeddings)], provenance=provenance)
 
 
 def project(vectors: ArrayLike, projection: np.ndarray) -> np.ndarray:
@@ -277,8 +277,12 @@ def _needed(embeddings: Embeddings | None) -> Embeddings:
     return embeddings
 
 
-def _rows(table: ConceptScores, embeddings: Embeddings) -> list[int]:
-    """Where the images of a table are among the embedded ones."""
+def embedded_rows(table: ConceptScores, embeddings: Embeddings) -> list[int]:
+    """Where the images of a table are among the embedded ones, found by path.
+
+    Raises:
+        ChoqolateError: if some are not among them.
+    """
     found = table.rows.find_in(embeddings.manifest.rows)
     rows = [row for row in found if row is not None]
     if len(rows) < len(found):

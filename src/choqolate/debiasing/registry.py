@@ -5,18 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.new_images import find_images
 from choqolate.data.scores import ConceptScores
+from choqolate.debiasing.cbdebug import cbdebug
 from choqolate.debiasing.dfr import dfr
 from choqolate.debiasing.group_dro import group_dro
 from choqolate.debiasing.orthogonal import part_of, project_scores, rescaled, text_projection, vocabulary_of
+from choqolate.debiasing.permutation_weights import permutation_weights
 from choqolate.errors import SmallRemainderWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_training import fit_scores_runs
@@ -36,6 +40,7 @@ class Case:
         embeddings: vectors of the images of the table.
         backbone: their encoder; by default the one that they name.
         subjects: what images show, for the prompts of Ortho-Cali; by default the classes.
+        images: the folder that the paths of the table start from, for what mixes images.
     """
 
     models: Sequence[ChoqolateClassifier]
@@ -45,6 +50,13 @@ class Case:
     embeddings: Embeddings | None = None
     backbone: Backbone | None = None
     subjects: Sequence[str] | None = None
+    images: Path | None = None
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Permutation weights of the labelled training rows."""
+        train = self.table.part("train").labelled()
+        return permutation_weights(train.labels, train.select(self.spurious).scores)
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,7 @@ class Needs:
         group_labels: the group of training or validation rows.
         retraining: a training, if only of the last layer.
         embeddings: the vectors of the images, not only their scores.
+        images: the image files of the training rows, to encode them again.
         test_time: no need but a virtue: it can be applied to a model that is already in use.
         nodes: a layer of nodes below the classes.
     """
@@ -64,6 +77,7 @@ class Needs:
     group_labels: bool = False
     retraining: bool = False
     embeddings: bool = False
+    images: bool = False
     test_time: bool = False
     nodes: bool = False
 
@@ -110,6 +124,8 @@ def missing(method: Debiasing, case: Case) -> str | None:
         lacks = (
             "the embeddings of the images, not only their scores: give the folder that `choqolate embed` made of them"
         )
+    elif needs.images:
+        lacks = _lacking_for_images(case)
     elif needs.nodes and any(model.one_layer_ for model in case.models):
         lacks = "models with nodes: train them with n_nodes=8, for example"
     return None if lacks is None else f"{method.title} needs {lacks}"
@@ -118,6 +134,19 @@ def missing(method: Debiasing, case: Case) -> str | None:
 def _has_groups(table: ConceptScores) -> bool:
     groups = table.part("train").groups
     return groups is not None and any(group is not None for group in groups.tolist())
+
+
+def _lacking_for_images(case: Case) -> str | None:
+    if case.images is None:
+        return "the images themselves: give the folder that the paths of the table start from (--images)"
+    known = case.table.provenance
+    if not known.vocabulary.templates or (case.backbone is None and known.backbone.name is None):
+        return "a table that names its prompts and its encoder: score the images with `choqolate score`"
+    files = find_images(case.table.part("train"), case.images)
+    missing_files = sum(file is None for file in files)
+    if missing_files:
+        return f"the images of all {len(files):,} training rows: {missing_files:,} are not in {case.images}"
+    return None
 
 
 def _as_trained(case: Case) -> Applied:
@@ -167,6 +196,20 @@ def _group_dro(case: Case) -> Applied:
     return group_dro(case.models, case.table), case.table
 
 
+def _cbdebug(case: Case, *, weigh: bool = True, keep_concepts: bool = False, augment: bool = False) -> Applied:
+    models = cbdebug(
+        case.models,
+        case.table,
+        case.spurious,
+        weights=case.weights if weigh else np.ones(len(case.table.part("train").labelled())),
+        keep_concepts=keep_concepts,
+        augment=augment,
+        backbone=case.backbone,
+        images=case.images,
+    )
+    return models, case.table
+
+
 @contextmanager
 def _no_news() -> Iterator[None]:
     """That some nodes read hardly anything but the bias is what is to be mitigated; ``removal_`` has it."""
@@ -195,6 +238,16 @@ def _projections() -> Iterator[Debiasing]:
             )
 
 
+def _retrainings() -> Iterator[Debiasing]:
+    needs = Needs(spurious_words=True, retraining=True)
+    yield Debiasing("cbdebug-unweighted", "CBDebug, unweighted", needs, partial(_cbdebug, weigh=False))
+    yield Debiasing("cbdebug", "CBDebug, weighted", needs, _cbdebug)
+    augmented = replace(needs, images=True)
+    yield Debiasing("cbdebug-augmented", "CBDebug, weighted and augmented", augmented, partial(_cbdebug, augment=True))
+    alone = partial(_cbdebug, keep_concepts=True)
+    yield Debiasing("permutation-weights", "Permutation weights, all concepts", needs, alone)
+
+
 _LAST_LAYER = Needs(group_labels=True, retraining=True, test_time=True, nodes=True)
 
 _ROWS = (
@@ -202,6 +255,7 @@ _ROWS = (
     Debiasing("oracle", "Concept removal (oracle)", Needs(spurious_words=True, retraining=True), _without),
     *_removals(),
     *_projections(),
+    *_retrainings(),
     Debiasing("dfr", "DFR", _LAST_LAYER, _dfr),
     Debiasing("group-dro", "Group-DRO", _LAST_LAYER, _group_dro),
 )
