@@ -48,7 +48,8 @@ def test_coco_needs_labels(tmp_path):
     touch(tmp_path, COCO)
     with pytest.raises(ChoqolateError, match="COCO says what is in an image") as error:
         read_dataset("coco", tmp_path)
-    assert str(error.value).splitlines()[1:] == ["image,class", "val2017/000000000139.jpg,home or hotel"]
+    assert str(error.value).splitlines()[1:3] == ["image,class", "val2017/000000000139.jpg,home or hotel"]
+    assert "choqolate places COCO -o coco.places.csv" in str(error.value)
 
 
 @pytest.mark.parametrize("place", ["", "coco", "coco/images"])

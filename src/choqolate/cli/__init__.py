@@ -18,6 +18,7 @@ import choqolate.cli.data_commands
 import choqolate.cli.explain_command
 import choqolate.cli.fit_command
 import choqolate.cli.model_commands
+import choqolate.cli.places_command
 import choqolate.cli.predict_commands
 import choqolate.cli.research_commands
 import choqolate.cli.simplify_command
@@ -29,8 +30,8 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 __all__ = ["app", "main"]
 
 ORDER = [
-    *("demo", "datasets", "vocabulary", "embed", "score", "fit", "eval", "predict", "drift", "explain", "card"),
-    *("studio", "remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
+    *("demo", "datasets", "places", "vocabulary", "embed", "score", "fit", "eval", "predict", "drift", "explain"),
+    *("card", "studio", "remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
 ]
 app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
 

@@ -44,7 +44,7 @@ DatasetOption = Annotated[
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
-        help="For the data set's reader, such as n_classes=50 (cub) or labels=places.csv (coco); can be repeated.",
+        help="For the data set's reader, such as n_classes=50 (cub) or places=places.csv (coco); can be repeated.",
     ),
 ]
 ManifestFile = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.text import counted
-from choqolate.cli.terminal import note, open_console, printable_name, show_next
+from choqolate.cli.terminal import note, open_console, plain_table, printable_name, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.vocabulary_choice import VocabularyChoice
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import Rows
 from choqolate.data.splits import SPLITS
 from choqolate.datasets import CopyCheck, Dataset
+from choqolate.datasets.places import PlacePredictions
 from choqolate.explain.redundancy import Redundancy
 
 _SHOWN_FAILURES = 5
@@ -29,10 +31,13 @@ def show_datasets(datasets: Iterable[Dataset]) -> None:
     for head, justify in (("name", "left"), ("classes", "right"), ("concepts", "right"), ("split", "left")):
         table.add_column(head, justify=justify, no_wrap=head == "name")  # type: ignore[arg-type]
     table.add_column("groups")
+    derived = []
     for dataset in datasets:
+        derived += [f"labels of {dataset.name}: {dataset.labels}"] if dataset.labels else []
         concepts = f"{len(dataset.core)} + {len(dataset.spurious)}" if dataset.spurious else f"{len(dataset.concepts)}"
         table.add_row(dataset.name, f"{dataset.n_classes}", concepts, dataset.split, dataset.groups)
     console.print(table)
+    console.print(Text("\n".join(["", *derived])))
     console.print(Text("\nchoqolate datasets NAME         shows the files of a copy, and where to get one"))
     console.print(Text("choqolate datasets NAME FOLDER  checks a copy"))
 
@@ -49,6 +54,8 @@ def show_dataset(dataset: Dataset) -> None:
     if dataset.classes:
         console.print(Text(f"\n{dataset.n_classes} classes: {'; '.join(dataset.classes)}"))
     console.print(Text(f"\n{len(dataset.core)} concepts: {'; '.join(dataset.core)}"))
+    if dataset.labels:
+        console.print(Text(f"\nlabels: {dataset.labels}"), soft_wrap=True)
     if dataset.spurious:
         console.print(Text(f"\n{len(dataset.spurious)} spurious concepts: {'; '.join(dataset.spurious)}"))
     console.print(Text(f"\nsplit: {dataset.split}" + (f"\ngroups: {dataset.groups}" if dataset.groups else "")))
@@ -89,6 +96,21 @@ def show_notes(manifest: Manifest) -> None:
     """What a reader has to say of the rows of a source."""
     for text in manifest.notes:
         note(text)
+
+
+def show_places(predicted: PlacePredictions, source: Path, output: Path) -> None:
+    """How many images show a place of each location type, and what to do with the file."""
+    console, table = open_console(), plain_table("location type", "images")
+    counts = Counter(predicted.classes)
+    for name in sorted(name for name in counts if name is not None):
+        table.add_row(name, f"{counts[name]:,}")
+    table.add_row("none: left out", f"{counts[None]:,}")
+    console.print(Text(f"{counted(len(predicted), 'image')}, places predicted by {predicted.model}"), soft_wrap=True)
+    console.print(table)
+    console.print(Text("pseudo-labels, not annotations", style="dim"))
+    copy = source if source.is_dir() and not Embeddings.are_in(source) else "COCO"
+    reading = ["--dataset", "coco", "--option", f"places={output}"]
+    show_next("The places are", output, ["score", copy, *reading, "-o", "scores.parquet"])
 
 
 def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:

@@ -166,6 +166,7 @@ class EmbeddingFolder:
             }
         )
         facts = {"root": os.path.abspath(manifest.root), "classes": manifest.classes, "source": manifest.source}
+        facts |= {"labels_from": manifest.labels_from} if manifest.labels_from else {}
         table = table.replace_schema_metadata({"choqolate": json.dumps(facts)})
         with replacing(self.path / ROWS) as temporary:
             pq.write_table(table, temporary, compression="zstd")
@@ -177,12 +178,13 @@ class EmbeddingFolder:
             facts = json.loads(table.schema.metadata[b"choqolate"])
             columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
             root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
+            labels_from = facts.get("labels_from")
         except FileNotFoundError as error:
             raise ChoqolateError(f"{self.path} is unfinished: run the embedding again to continue") from error
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             raise ChoqolateError(f"{self.path / ROWS} is damaged ({error}): run the embedding again") from error
         path, label, split, group, digests = columns.values()
-        return Manifest(root, path, label, split, group, classes, source), digests
+        return Manifest(root, path, label, split, group, classes, source, labels_from=labels_from), digests
 
 
 def _read_backbone(said: Mapping[str, Any]) -> BackboneRecord:

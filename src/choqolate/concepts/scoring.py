@@ -130,6 +130,7 @@ def _provenance(embeddings: Embeddings, vocabulary: Vocabulary) -> Provenance:
         vocabulary=vocabulary.as_record(),
         source=embeddings.manifest.source,
         root=str(embeddings.manifest.root.absolute()),
+        labels_from=embeddings.manifest.labels_from,
     )
 
 

@@ -27,6 +27,7 @@ class Manifest:
             forward slashes), ``labels``, ``split``, ``groups`` and ``classes``.
         source: where the rows come from: the name of a data set, ``"folder"`` or ``"csv"``.
         notes: what the reader left out or made up, one sentence each.
+        labels_from: what the labels are, if they are not annotations: pseudo-labels, and of which classifier.
 
     >>> images = Manifest(Path("photos"), ["a.jpg", "b.jpg"], labels=["cat", None])
     >>> len(images), images.classes, images.split, images.files()
@@ -37,6 +38,7 @@ class Manifest:
     rows: Rows
     source: str
     notes: tuple[str, ...]
+    labels_from: str | None
 
     def __init__(
         self,
@@ -48,13 +50,15 @@ class Manifest:
         classes: Any = AS_BEFORE,
         source: str = "folder",
         notes: Iterable[str] = (),
+        labels_from: str | None = None,
         *,
         rows: Rows | None = None,
     ) -> None:
         columns = {"paths": paths, "labels": labels, "split": split, "groups": groups, "classes": classes}
         known = {name: column for name, column in columns.items() if column is not AS_BEFORE}
         kept = Rows(**known) if rows is None else rows.changed(**known)
-        for name, value in (("root", Path(root)), ("rows", kept), ("source", source), ("notes", tuple(notes))):
+        fields = {"root": Path(root), "rows": kept, "source": source, "notes": tuple(notes), "labels_from": labels_from}
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
         if any(path is None for path in self.paths) or len(self.paths) < len(kept):
             raise ChoqolateError("expected a path for every image, got none for some: leave these rows out")
@@ -80,7 +84,8 @@ class Manifest:
 
     def with_columns(self, **columns: Any) -> Self:
         """Other labels, split, groups, paths or classes in place of those that there are; ``None`` for unknown."""
-        return replace(self, rows=self.rows.changed(**columns))
+        labels_from = None if "labels" in columns else self.labels_from
+        return replace(self, rows=self.rows.changed(**columns), labels_from=labels_from)
 
     def take(self, rows: Any) -> Self:
         """The given rows, by index, slice or mask."""
@@ -104,4 +109,5 @@ class Manifest:
         matched = sum(row is not None for row in self.rows.find_in(other.rows))
         note = f"{matched:,} of {len(self):,} images are in the table that was joined"
         notes = self.notes if matched == len(self) else (*self.notes, note)
-        return replace(self, rows=joined, notes=notes)
+        labels_from = self.labels_from if other.labels is None else other.labels_from
+        return replace(self, rows=joined, notes=notes, labels_from=labels_from)

@@ -140,6 +140,7 @@ class Provenance(_Record):
         vocabulary: the concepts and prompts.
         source: what the images are: the name of a data set, ``"folder"`` or ``"csv"``.
         root: the folder that the paths of a table start from; models do not keep it.
+        labels_from: what the labels are, if they are not annotations: pseudo-labels, and of which classifier.
         data: the training rows of a model.
         versions: of the packages that a model was trained with.
         projection: what was projected out of the concepts, of a table of projected scores.
@@ -158,6 +159,7 @@ class Provenance(_Record):
         "vocabulary": _section(VocabularyRecord),
         "source": _text,
         "root": _text,
+        "labels_from": _text,
         "data": _section(TrainingRecord),
         "versions": _text_by_name,
         "projection": _mapping,
@@ -167,6 +169,7 @@ class Provenance(_Record):
     vocabulary: VocabularyRecord = field(default_factory=VocabularyRecord)
     source: str | None = None
     root: str | None = None
+    labels_from: str | None = None
     data: TrainingRecord = field(default_factory=TrainingRecord)
     versions: Mapping[str, str] | None = None
     projection: Mapping[str, Any] | None = None

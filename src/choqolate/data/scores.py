@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -177,7 +177,8 @@ class ConceptScores:
 
     def with_columns(self, **columns: Any) -> Self:
         """Other labels, split, groups, paths or classes in place of those that there are; ``None`` for unknown."""
-        return self._changed(rows=self.rows.changed(**columns).with_printable_paths())
+        known = replace(self.provenance, labels_from=None) if "labels" in columns else self.provenance
+        return self._changed(rows=self.rows.changed(**columns).with_printable_paths(), provenance=known)
 
     def with_rows(self, scores: np.ndarray, rows: Rows) -> Self:
         """Other rows of the same concepts, taken as they are: nothing is checked again.
@@ -244,7 +245,10 @@ class ConceptScores:
 
     def join(self, manifest: Manifest) -> Self:
         """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Rows.join`."""
-        return self._changed(rows=self.rows.join(manifest.rows))
+        known = self.provenance
+        if manifest.labels is not None:
+            known = replace(known, labels_from=manifest.labels_from)
+        return self._changed(rows=self.rows.join(manifest.rows), provenance=known)
 
     @cached_property
     def fingerprint(self) -> str:

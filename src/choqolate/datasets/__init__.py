@@ -21,6 +21,7 @@ from choqolate.datasets.copy_check import CopyCheck, check_copy
 from choqolate.datasets.cub import CUB
 from choqolate.datasets.image_folder import read_folder
 from choqolate.datasets.monumai import MONUMAI
+from choqolate.datasets.places import PlacePredictions
 from choqolate.datasets.waterbirds import WATERBIRDS
 from choqolate.errors import ChoqolateError
 
@@ -32,6 +33,7 @@ __all__ = [
     "DATASETS",
     "CopyCheck",
     "Dataset",
+    "PlacePredictions",
     "check_copy",
     "find_dataset",
     "read_csv",
@@ -56,8 +58,8 @@ def read_dataset(name: str, root: str | os.PathLike[str], **options: Any) -> Man
     Args:
         name: the short name, one of ``DATASETS``.
         root: the folder of the copy, or the one that it lies in.
-        **options: what the data set's reader takes: ``n_classes`` for cub, ``labels`` for coco, ``proportions`` for
-            celeba.
+        **options: what the data set's reader takes: ``n_classes`` for cub, ``labels`` or ``places`` for coco,
+            ``proportions`` for celeba.
     """
     return find_dataset(name).read(root, **options)
 

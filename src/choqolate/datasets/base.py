@@ -30,6 +30,7 @@ class Dataset:
         split: where train and test come from, in a few words.
         groups: what a group is, in a few words; empty if there are none.
         reader: the function behind :meth:`read`.
+        labels: what the labels are, if the data set has no annotations of its classes.
 
     >>> from choqolate.datasets import DATASETS
     >>> birds = DATASETS["waterbirds"]
@@ -45,6 +46,7 @@ class Dataset:
     split: str
     groups: str
     reader: Callable[..., Manifest]
+    labels: str = ""
 
     @property
     def origin(self) -> str:

@@ -4,68 +4,148 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.image_list import Columns, read_columns
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import COLUMN_NAMES
 from choqolate.datasets.base import Dataset
 from choqolate.datasets.copy_search import folders_below, not_found
 from choqolate.datasets.image_search import list_images
+from choqolate.datasets.places import find_place, location_types
 from choqolate.errors import ChoqolateError
 
 FOLDERS = ("train2017", "val2017")
+IMAGE_COLUMN = ("image", *COLUMN_NAMES["path"])
 
 
-def read(root: Path, labels: str | os.PathLike[str] | None = None) -> Manifest:
-    """The labelled images of a copy, in the order of the labels.
+@dataclass(frozen=True)
+class _Labels:
+    """What a CSV file says of images.
+
+    Attributes:
+        file: the file.
+        table: its columns ``image`` and, perhaps, ``split``.
+        classes: of each row; ``None`` for rows to leave out.
+        labels_from: what the labels are, for the provenance.
+        notes: what was left out.
+    """
+
+    file: Path
+    table: Columns
+    classes: list[str | None]
+    labels_from: str
+    notes: tuple[str, ...] = ()
+
+
+def read(
+    root: Path, labels: str | os.PathLike[str] | None = None, places: str | os.PathLike[str] | None = None
+) -> Manifest:
+    """The labelled images of a copy, in the order of the labels. One of ``labels`` and ``places`` is needed.
 
     Args:
         root: the folder that holds train2017, val2017 or both, or one up to two levels above it.
         labels: a CSV file with the columns image (a file name, with or without its folder) and class (one of the six of
             the paper), and perhaps split. Without splits they are made here and are always the same.
+        places: a CSV file with the columns image and place, one of the 365 places of Places365 as predicted by a
+            classifier, and perhaps split and model (what predicted them). The 160 indoor places have a class; images of
+            other places are left out.
     """
-    if labels is None:
+    if labels is not None and places is None:
+        given = _read_classes(Path(labels))
+    elif places is not None and labels is None:
+        given = _read_places(Path(places))
+    else:
         raise ChoqolateError(
-            "expected labels= with a CSV file of places: COCO says what is in an image, not what kind of place it is; "
-            "write a file such as\nimage,class\nval2017/000000000139.jpg,home or hotel"
+            f"Expected labels= with a CSV file of classes or places= with one of predicted places, but got "
+            f"{'neither' if labels is None else 'both'}. COCO says what is in an image, not what kind of place it is. "
+            "Write a file such as\nimage,class\nval2017/000000000139.jpg,home or hotel\n"
+            "or predict the places: choqolate places COCO -o coco.places.csv"
         )
-    folder = next(
-        (place for place in folders_below(root, 2) if any(os.path.isdir(place / name) for name in FOLDERS)), None
-    )
-    if folder is None:
-        raise not_found(COCO, root, [f"{name}/" for name in FOLDERS], below="up to two levels below")
-    file = Path(labels)
-    wanted = {
-        "image": ("image", *COLUMN_NAMES["path"]),
-        "class": ("class", *COLUMN_NAMES["label"]),
-        "split": ("split",),
-    }
-    table = read_columns(file, wanted, required=("image", "class"))
-    classes = _classes(table, file)
-    present = {name: set(list_images(folder / name)) for name in FOLDERS if os.path.isdir(folder / name)}
-    paths = [_locate(image, present, line, file) for image, line in zip(table.cells["image"], table.lines, strict=True)]
-    rows = [row for row, path in enumerate(paths) if path is not None]
+    folder, present = _images(root)
+    images, lines = given.table.cells["image"], given.table.lines
+    wanted = [row for row, label in enumerate(given.classes) if label is not None]
+    paths = {row: _locate(images[row], present, lines[row], given.file) for row in wanted}
+    rows = [row for row in wanted if paths[row] is not None]
     if not rows:
         raise ChoqolateError(
-            f"expected the images of {file} in {' and '.join(present)} of {folder}, none of {len(paths)} is there, "
-            f"such as {table.cells['image'][0]!r}"
+            f"expected the images of {given.file} in {' and '.join(present)} of {folder}, none of {len(wanted)} is "
+            f"there, such as {images[wanted[0]]!r}"
         )
-    left_out = len(paths) - len(rows)
-    note = f"{left_out} of {len(paths)} labelled images are not in {' or '.join(present)}: left out"
-    split = table.cells.get("split")
+    left_out = len(wanted) - len(rows)
+    note = f"{left_out} of {len(wanted)} labelled images are not in {' or '.join(present)}: left out"
+    split = given.table.cells.get("split")
     return Manifest(
         folder,
         np.array([paths[row] for row in rows], dtype=object),
-        labels=np.array([classes[row] for row in rows], dtype=object),
+        labels=np.array([given.classes[row] for row in rows], dtype=object),
         split=None if split is None else np.array([split[row] for row in rows], dtype=object),
         classes=COCO.classes,
         source=COCO.name,
-        notes=(note,) if left_out else (),
+        notes=(*given.notes, note) if left_out else given.notes,
+        labels_from=given.labels_from,
     ).with_split()
+
+
+def read_images(root: str | os.PathLike[str]) -> Manifest:
+    """All images of a copy, without labels: what places are predicted for.
+
+    Args:
+        root: as for :func:`read`.
+    """
+    folder, present = _images(Path(root))
+    paths = [f"{name}/{image}" for name, images in present.items() for image in sorted(images)]
+    if not paths:
+        raise ChoqolateError(
+            f"Expected images in {' and '.join(present)} of {folder}, but there are none. Unpack them."
+        )
+    return Manifest(folder, np.array(paths, dtype=object), source=COCO.name)
+
+
+def _images(root: Path) -> tuple[Path, dict[str, set[str]]]:
+    """The folder of the copy, and the images in each of its two folders that is there."""
+    for folder in folders_below(root, 2):
+        present = [name for name in FOLDERS if os.path.isdir(folder / name)]
+        if present:
+            return folder, {name: set(list_images(folder / name)) for name in present}
+    raise not_found(COCO, root, [f"{name}/" for name in FOLDERS], below="up to two levels below")
+
+
+def _read_classes(file: Path) -> _Labels:
+    wanted = {"image": IMAGE_COLUMN, "class": ("class", *COLUMN_NAMES["label"]), "split": ("split",)}
+    table = read_columns(file, wanted, required=("image", "class"))
+    return _Labels(file, table, [*_classes(table, file)], f"classes given in {file.name}, not annotations of COCO")
+
+
+def _read_places(file: Path) -> _Labels:
+    """The classes of predicted places, with notes on the images that get none."""
+    wanted = {"image": IMAGE_COLUMN, "place": ("place", "scene"), "split": ("split",), "model": ("model",)}
+    table = read_columns(file, wanted, required=("image", "place"))
+    written = table.cells["place"]
+    places = [find_place(name) for name in written]
+    classes = [None if place is None else location_types().get(place) for place in places]
+    unknown = [name for name, place in zip(written, places, strict=True) if place is None]
+    if not any(classes):
+        shown = listed(list(dict.fromkeys(written)), 3)
+        raise ChoqolateError(
+            f"Expected places of Places365 in {file}, some of them among the 160 indoor places with a class, such as "
+            f"{listed(list(location_types()), 3)}, but got {shown}. Write the names as Places365 does."
+        )
+    models = list(dict.fromkeys(name.strip() for name in table.cells.get("model", []) if name.strip()))
+    predicted_by = " and ".join(models) or f"the classifier behind {file.name}"
+    labels_from = f"pseudo-labels, not annotations: places predicted by {predicted_by}, mapped to location types"
+    notes = [labels_from]
+    outside = classes.count(None) - len(unknown)
+    if outside:
+        notes.append(f"{outside:,} of {counted(len(classes), 'image')} show none of the 160 indoor places: left out")
+    if unknown:
+        names = listed(list(dict.fromkeys(unknown)), 3)
+        notes.append(f"{counted(len(unknown), 'image')} with a place that is none of the 365 ({names}): left out")
+    return _Labels(file, table, classes, labels_from, tuple(notes))
 
 
 def _classes(table: Columns, file: Path) -> list[str]:
@@ -103,8 +183,12 @@ coco/
     val2017/000000000139.jpg
 and a CSV file of labels:
     image,class
-    val2017/000000000139.jpg,home or hotel""",
+    val2017/000000000139.jpg,home or hotel
+or of predicted places, as choqolate places writes it:
+    image,place
+    val2017/000000000139.jpg,living_room""",
     split="from the labels, or made here: 30% of each class for testing",
     groups="",
     reader=read,
+    labels="no annotations of COCO: classes from a table of yours, or pseudo-labels from predicted places",
 )

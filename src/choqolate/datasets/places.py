@@ -1,0 +1,187 @@
+"""The 365 scene names of Places365: how they are spelled, which location type some have, and predictions of them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from choqolate._util.files import check_output, replacing
+from choqolate._util.text import counted, listed
+from choqolate.data.scores import ConceptScores
+from choqolate.datasets.base import words
+from choqolate.errors import ChoqolateError
+
+SCORE_FILES = (".npz", ".parquet", ".csv")
+
+
+def places365() -> tuple[str, ...]:
+    """The scene names in the order of Places365, which is that of the outputs of its classifiers.
+
+    >>> len(places365()), places365()[212]
+    (365, 'library/indoor')
+    """
+    return words("places365")
+
+
+@cache
+def location_types() -> dict[str, str]:
+    """The location type of each of the 160 indoor places that have one.
+
+    >>> len(location_types()), location_types()["library/indoor"]
+    (160, 'cultural')
+    """
+    file = files("choqolate.datasets").joinpath("vocabularies", "coco.places365.csv")
+    return {row["place"]: row["class"] for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines())}
+
+
+def find_place(written: str) -> str | None:
+    """The name of a place as Places365 spells it; ``None`` if it is none of the 365.
+
+    The folder of the first letter, the number after the name, case, and the sign between words do not matter.
+
+    >>> find_place("/l/library/indoor 212"), find_place("Library-Indoor"), find_place("art gallery"), find_place("moon")
+    ('library/indoor', 'library/indoor', 'art_gallery', None)
+    """
+    return _by_key().get(_key(written))
+
+
+@cache
+def _by_key() -> dict[str, str]:
+    return {_key(place): place for place in places365()}
+
+
+@cache
+def _key(written: str) -> str:
+    """What all spellings of one place share."""
+    name = re.sub(r"^/?[a-z]/|\s+\d+$", "", written.strip().lower().replace("\\", "/").replace("'", ""))
+    return "_".join(re.findall("[a-z0-9]+", name))
+
+
+@dataclass(frozen=True, repr=False)
+class PlacePredictions:
+    """The place that a classifier sees in each image: pseudo-labels.
+
+    Attributes:
+        images: paths of the images.
+        places: the place with the highest score for each, as Places365 spells it.
+        model: what predicted them, in a few words.
+
+    >>> seen = PlacePredictions(("1.jpg", "2.jpg"), ("library/indoor", "beach"), "ResNet-18")
+    >>> seen.classes
+    ['cultural', None]
+    """
+
+    images: tuple[str, ...]
+    places: tuple[str, ...]
+    model: str
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        return f"PlacePredictions({counted(len(self), 'image')}, by {self.model})"
+
+    @property
+    def classes(self) -> list[str | None]:
+        """The location type of each image; ``None`` where its place has none."""
+        return [location_types().get(place) for place in self.places]
+
+    @classmethod
+    def from_scores(cls, scores: ConceptScores, model: str) -> PlacePredictions:
+        """The place with the highest score in each row; of equal ones the first.
+
+        Args:
+            scores: one column per place, all 365 of them, and the path of each image.
+            model: what made the scores, in a few words.
+
+        Raises:
+            ChoqolateError: if the columns are not the 365 places, or a row has no path.
+        """
+        places = _check_places(scores.concepts)
+        if scores.paths is None or any(path is None for path in scores.paths):
+            raise ChoqolateError("Expected the path of each image beside its scores, but some rows have none. Add it.")
+        best = np.asarray(scores.scores).argmax(axis=1)
+        return cls(tuple(scores.paths.tolist()), tuple(places[column] for column in best), model)
+
+    @classmethod
+    def from_score_file(cls, path: Path) -> PlacePredictions:
+        """The same from a file of scores.
+
+        Args:
+            path: a table (``.parquet``, ``.csv``) with a column ``image`` and one column per place; or ``.npz`` with
+                the arrays ``files``, ``scores`` (n, 365) and, unless they are in the order of Places365, ``places``.
+        """
+        if path.suffix.lower() not in SCORE_FILES:
+            raise ChoqolateError(
+                f"Expected scores of places in a file that ends in {', '.join(SCORE_FILES)}, but got {path}. Convert "
+                "it, or give a folder of images."
+            )
+        table = _read_npz(path) if path.suffix.lower() == ".npz" else ConceptScores.load(path)
+        return cls.from_scores(table, f"the classifier behind {path.name}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a new CSV file with the columns image, place and model.
+
+        Raises:
+            ChoqolateError: if there is such a file.
+        """
+        target = Path(path)
+        check_predictions_file(target)
+        with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["image", "place", "model"])
+            writer.writerows((*row, self.model) for row in zip(self.images, self.places, strict=True))
+
+
+def check_predictions_file(target: Path) -> None:
+    """Find out before the work that predictions cannot be written to a file. Nothing is overwritten."""
+    if target.suffix.lower() != ".csv":
+        raise ChoqolateError(f"Expected an output that ends in .csv, but got {target}. Change its name.")
+    check_output(target)
+    if target.exists():
+        raise ChoqolateError(f"Expected a new file, but {target} exists. Choose another name, or delete it.")
+
+
+def _check_places(names: Sequence[str]) -> list[str]:
+    """Names of columns as Places365 spells them; all 365 have to be there, or the highest score would mean nothing."""
+    found = [find_place(name) for name in names]
+    unknown = [name for name, place in zip(names, found, strict=True) if place is None]
+    missing = [place for place in places365() if place not in set(found)]
+    if not unknown and not missing and len(found) == len(places365()):
+        return [place for place in found if place is not None]
+    came = f"{listed(missing, 3)} missing" if missing else "some named twice"
+    came = f"{listed(unknown, 3)}, which Places365 does not have" if unknown else came
+    raise ChoqolateError(
+        f"Expected one column of scores for each of the 365 places of Places365, such as {listed(places365()[:3])}, "
+        f"but got {counted(len(names), 'column')} with {came}. Name the columns as Places365 does."
+    )
+
+
+def _read_npz(path: Path) -> ConceptScores:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in ("files", "scores", "places") if name in arrays}
+    except (OSError, ValueError) as error:
+        raise ChoqolateError(
+            f"Expected scores of places in {path}, but it cannot be read: {error}. Save it again."
+        ) from None
+    lacking = [name for name in ("files", "scores") if name not in found]
+    if lacking:
+        came = f"it has no {' and no '.join(lacking)}"
+        raise ChoqolateError(
+            f"Expected the arrays files and scores in {path}, but {came}. Save them under these names."
+        )
+    names = _texts(found["places"]) if "places" in found else places365()
+    return ConceptScores(found["scores"], names, paths=_texts(found["files"]))
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
