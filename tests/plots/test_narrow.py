@@ -75,6 +75,15 @@ def drawings():
         "flow": lambda ax: plots.class_flow(whole, ax),
         "groups": lambda ax: plots.group_accuracy(results, ax),
         "quality": lambda ax: plots.accuracy_against_quality(runs, ax),
+        "concepts": lambda ax: plots.accuracy_against_concepts(
+            {name: (100 * x, y / 2) for name, (x, y) in runs.items()},
+            ax,
+            paths={"l1 logistic regression": ([2, 9, 30], [0.2, 0.4, 0.45])},
+            ceiling=0.5,
+        ),
+        "few concepts": lambda ax: plots.accuracy_at_concepts(
+            {name: [dict(zip((5, 10, 15, 20, 25), y / 2, strict=True))] * 2 for name, (_, y) in runs.items()}, ax
+        ),
         "scores": lambda ax: plots.concept_scores(table, NAMES[1:3], ax),
         "correlation": lambda ax: plots.correlation_heatmap(check_redundancy(table), ax),
         "dynamics": lambda ax: plots.training_dynamics(whole, 1, ax=ax),
@@ -95,6 +104,8 @@ FIGURES = [
     "flow",
     "groups",
     "quality",
+    "concepts",
+    "few concepts",
     "scores",
     "correlation",
     "dynamics",

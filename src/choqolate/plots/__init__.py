@@ -18,6 +18,9 @@ Why one image is taken for its class:
 How methods, groups and concepts compare:
 
 - :func:`accuracy_against_quality`: methods by accuracy and by a quality of their explanations.
+- :func:`accuracy_against_concepts`: methods by accuracy and by the number of concepts that carry a class.
+- :func:`accuracy_at_concepts`: accuracy of methods when each class may use a few concepts only.
+- :func:`legend_below`: one legend for several of these two.
 - :func:`group_accuracy`: accuracy over all rows and by group, of one model or several.
 - :func:`trade_off`: settings of a search by accuracy and by four kinds of sparsity, beside sparse logistic regression.
 - :func:`concept_scores`: scores of two or three concepts against each other, by class.
@@ -31,6 +34,7 @@ from choqolate.plots.attribution_curves import training_dynamics
 from choqolate.plots.bars import attribution_bars
 from choqolate.plots.class_flows import class_flow
 from choqolate.plots.clouds import word_cloud, word_clouds, word_clouds_change
+from choqolate.plots.few_concept_curves import accuracy_against_concepts, accuracy_at_concepts, legend_below
 from choqolate.plots.group_bars import group_accuracy
 from choqolate.plots.heatmaps import correlation_heatmap
 from choqolate.plots.interaction_graphs import interaction_graph
@@ -39,13 +43,16 @@ from choqolate.plots.trade_off_panels import trade_off
 from choqolate.plots.waterfalls import waterfall, waterfall_change
 
 __all__ = [
+    "accuracy_against_concepts",
     "accuracy_against_quality",
+    "accuracy_at_concepts",
     "attribution_bars",
     "class_flow",
     "concept_scores",
     "correlation_heatmap",
     "group_accuracy",
     "interaction_graph",
+    "legend_below",
     "trade_off",
     "training_dynamics",
     "waterfall",

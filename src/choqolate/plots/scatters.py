@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,7 +27,6 @@ _FONT = 9.0  # points, see style.font
 _TITLE = 10.0
 _LEAST_RANGE = 4.0  # per cent of accuracy that the axis spans at least
 _ALL, _ABOVE = 100.0, 0.4  # per cent, and room above for markers
-_MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
 _POINT = 7.0  # points: a marker
 _FAINT = "#b9c0c7"
 _ALONG_EDGE = 24  # letters of a name in three dimensions
@@ -61,7 +60,7 @@ def accuracy_against_quality(
     from matplotlib.patches import Ellipse
 
     check_number("spread", spread, minimum=0)
-    measured = {str(name): _run_points(name, pair) for name, pair in runs.items()}
+    measured = {str(name): run_points(name, pair) for name, pair in runs.items()}
     if not measured:
         raise ChoqolateError("expected the runs of at least one method, got none")
     new = ax is None
@@ -78,7 +77,7 @@ def accuracy_against_quality(
             ax.add_patch(ellipse)
         half = spread * points.std(0, ddof=1) if len(points) > 1 else np.zeros(2)
         boxes.append(Box(mean - half, mean + half))
-        marker = _MARKERS[place % len(_MARKERS)]
+        marker = style.marker_of(place)
         handles += ax.plot(*mean[:, None], marker=marker, color=colour, markersize=_POINT * scale(), linestyle="none")
     _set_limits(ax, boxes)
     ax.set_xlabel(style.label(quality), fontsize=font(_FONT + 1), parse_math=False)
@@ -89,7 +88,7 @@ def accuracy_against_quality(
         _explain_ellipses(ax, [len(points) for points in measured.values()], spread)
     make_room(ax)
     _few_ticks(ax)
-    _no_ticks_beyond_all(ax)
+    no_ticks_beyond_all(ax)
     _name_points(ax, list(measured), handles, boxes, new)
     return ax
 
@@ -111,7 +110,7 @@ def _few_ticks(ax: Axes) -> None:
     ax.locator_params(axis="y", nbins=max(int(height / (2.5 * font(_FONT))), 1))
 
 
-def _no_ticks_beyond_all(ax: Axes) -> None:
+def no_ticks_beyond_all(ax: Axes) -> None:
     """An ellipse may lead beyond all images, an accuracy may not."""
     low, high = ax.get_ylim()
     if high > _ALL:
@@ -119,17 +118,17 @@ def _no_ticks_beyond_all(ax: Axes) -> None:
         ax.set_ylim(low, high)
 
 
-def _run_points(name: str, pair: Any) -> np.ndarray:
-    """Quality and accuracy in per cent of one method's runs ``(r, 2)``."""
+def run_points(name: str, pair: Any, quality: str = "quality") -> np.ndarray:
+    """Quality and accuracy in per cent of one method's runs ``(r, 2)``, checked."""
     try:
         x, y = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in pair)
     except (TypeError, ValueError) as error:
         raise ChoqolateError(
-            f"{name}: expected quality and accuracy as two lists of numbers, got others: {error}"
+            f"{name}: expected {quality} and accuracy as two lists of numbers, got others: {error}"
         ) from None
     if x.shape != y.shape or x.ndim != 1 or not len(x):
         raise ChoqolateError(
-            f"{name}: expected quality and accuracy of the same runs, got shapes {x.shape} and {y.shape}"
+            f"{name}: expected {quality} and accuracy of the same runs, got shapes {x.shape} and {y.shape}"
         )
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ChoqolateError(f"{name}: expected numbers, got NaN or infinity: leave out runs that were not measured")
@@ -262,37 +261,52 @@ def _score_axes(dimensions: int) -> Axes:
     return cast("Axes", axes)
 
 
-def _scatter(ax: Axes, scores: ConceptScores, index: list[int], most: int) -> tuple[list[Any], list[str]]:
-    """Marks by class, grey ones below; handles and names for the legend, none without labels."""
-    rows = np.unique(np.linspace(0, len(scores) - 1, min(most, len(scores))).round().astype(int))
+class ClassMark(NamedTuple):
+    """How the rows of a class are drawn.
+
+    Attributes:
+        name: of the class, or what the rows have in common that are grey.
+        rows: mask ``(n,)``.
+        marker, colour: of its points.
+    """
+
+    name: str
+    rows: np.ndarray
+    marker: str
+    colour: str
+
+
+def class_marks(scores: ConceptScores) -> tuple[list[ClassMark], list[ClassMark]]:
+    """Marks of the eight most frequent classes; and grey ones, to be drawn below, of rows that are in none of them."""
     labels = np.array([None] * len(scores) if scores.labels is None else scores.labels, dtype=object)
     frequent = Counter(label for label in labels.tolist() if label is not None)
     coloured = {name for name, _ in frequent.most_common(len(style.PALETTE))}
-    own = [name for name in scores.classes if name in coloured]
-    other = np.array([label is not None and label not in coloured for label in labels[rows]])
-    grey = [
-        ("other classes", other, "o"),
-        ("without a label", np.array([label is None for label in labels[rows]]), "d"),
+    own = [
+        ClassMark(name, labels == name, style.marker_of(place), style.colour_of(place))
+        for place, name in enumerate(name for name in scores.classes if name in coloured)
     ]
+    other = np.array([label is not None and label not in coloured for label in labels])
+    unlabelled = np.array([label is None for label in labels])
+    grey = [ClassMark("other classes", other, "o", _FAINT), ClassMark("without a label", unlabelled, "d", _FAINT)]
+    return own, [mark for mark in grey if mark.rows.any()]
+
+
+def _scatter(ax: Axes, scores: ConceptScores, index: list[int], most: int) -> tuple[list[Any], list[str]]:
+    """Marks by class, grey ones below; handles and names for the legend, none without labels."""
+    rows = np.unique(np.linspace(0, len(scores) - 1, min(most, len(scores))).round().astype(int))
+    own, grey = class_marks(scores)
     width, height = style.size_in_points(ax)
     size = float(np.clip(0.24 * width * height / len(rows), 4, 36 * scale()))
-    handles, names = [], []
 
-    def draw(name: str, here: Any, marker: str, colour: str) -> None:
-        columns: Any = scores.scores[np.ix_(rows[here], index)].T
+    def draw(mark: ClassMark) -> Any:
+        columns: Any = scores.scores[np.ix_(rows[mark.rows[rows]], index)].T
         scatter: Any = ax.scatter  # of two or three dimensions
-        mark = scatter(*columns, s=size, marker=marker, color=colour, alpha=0.75, linewidths=0)
-        handles.append(mark)
-        names.append(name)
+        return scatter(*columns, s=size, marker=mark.marker, color=mark.colour, alpha=0.75, linewidths=0)
 
-    for name, here, marker in grey:
-        if here.any():
-            draw(name, here, marker, _FAINT)
-    below = len(names)
-    for place, name in enumerate(own):
-        draw(name, labels[rows] == name, _MARKERS[place % len(_MARKERS)], style.colour_of(place))
-    order = [*range(below, len(names)), *range(below)] if own else []
-    return [handles[k] for k in order], [names[k] for k in order]
+    below = [draw(mark) for mark in grey if mark.rows[rows].any()]
+    handles = [draw(mark) for mark in own] + below
+    names = [mark.name for mark in [*own, *(mark for mark in grey if mark.rows[rows].any())]]
+    return (handles, names) if own else ([], [])
 
 
 def _correlations(columns: np.ndarray, names: list[str]) -> str:

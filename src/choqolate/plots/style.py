@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, for all kinds of colour vision; the order keeps neighbours apart. Instead of yellow, which
 # is lost on white, there is a brown.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f4f24")
+MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
+RIVALS = {"l1 logistic regression": (PALETTE[6], "x", ":"), "the same, refitted": (PALETTE[7], "+", "-.")}
+CEILING = "logistic regression on all concepts"
 MAIN, OTHER = PALETTE[0], PALETTE[1]  # core and spurious, for and against, after and before
 SOFT, FRAME = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
 POINTS = 72.0  # an inch
@@ -44,6 +47,11 @@ def save_figure(ax: Axes, path: Path) -> None:
 def colour_of(index: int) -> str:
     """The colour of a node, a class or a method, by its number."""
     return PALETTE[index % len(PALETTE)]
+
+
+def marker_of(index: int) -> str:
+    """The marker of a method or a class, by its number."""
+    return MARKERS[index % len(MARKERS)]
 
 
 def ink(colour: str) -> str:

@@ -30,8 +30,6 @@ PANELS = {
 }
 ONE_LAYER = "one layer"
 _KINDS = {ONE_LAYER: "o", "weighted means": "s", "pairs": "^"}
-_RIVALS = {"l1 logistic regression": (style.PALETTE[1], "x", ":"), "the same, refitted": (style.PALETTE[3], "+", "-.")}
-_CEILING = "logistic regression on all concepts"
 _FRONT, _CHOSEN, _PAPER = "CHOQOLATE, best for its sparsity", "chosen", "paper"
 _FONT, _POINT, _RING = 9.0, 6.0, 12.0  # points, see style.font
 _SHADES = (0.0, 0.78)  # part of the colour map: its bright end is lost on white
@@ -133,7 +131,7 @@ def _draw_panel(ax: Axes, result: TradeOff, panel: str, limits: tuple[float, flo
     if panel in ("concepts_per_class", "gini"):
         handles |= _draw_rivals(ax, result, panel)
     ceiling = ax.axhline(100 * result.ceiling, color=style.SOFT, linestyle="--", linewidth=1.0, zorder=1)
-    handles[_CEILING] = ceiling
+    handles[style.CEILING] = ceiling
     if at is None:
         front = [(getattr(trial, panel), 100 * trial.accuracy) for trial in result.front(panel)]
         (line,) = ax.plot(*np.array(front).reshape(-1, 2).T, color=style.MAIN, linewidth=1.2, zorder=2, gid=_FRONT)
@@ -156,7 +154,8 @@ def _draw_panel(ax: Axes, result: TradeOff, panel: str, limits: tuple[float, flo
 
 def _draw_rivals(ax: Axes, result: TradeOff, panel: str) -> dict[str, Any]:
     handles = {}
-    for (name, (colour, marker, dashes)), points in zip(_RIVALS.items(), (result.rivals, result.refitted), strict=True):
+    rivals = zip(style.RIVALS.items(), (result.rivals, result.refitted), strict=True)
+    for (name, (colour, marker, dashes)), points in rivals:
         pairs = [(getattr(point, panel), 100 * point.accuracy) for point in points]
         pairs = [(x, y) for x, y in pairs if x]  # without any weight there is nothing to measure
         if pairs:
