@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from choqolate import ChoqolateError, ConceptScores
+from choqolate import ChoqolateError, ChoquetLayer, ConceptScores
+from choqolate.concepts.backbones import TransformersBackbone
 from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
@@ -66,7 +69,11 @@ def lines(folder):
 
 
 def test_every_table_and_figure_is_made_of_the_embedded_data(done, folder):
+    gradient = [f"tables/gradient-{kind}-birds" for kind in ("checks", "factors", "anchors")]
+    gradient += [f"figures/gradient-{kind}-birds" for kind in ("factors", "freezing", "temperature", "anchors")]
+    three = ["tables/three-concepts-birds", "figures/three-concepts-birds", "figures/three-concepts-nodes-birds"]
     made = {
+        "three-concepts": three,
         "accuracy": ["tables/accuracy"],
         "quality": ["tables/quality"],
         "information": ["tables/information"],
@@ -74,11 +81,13 @@ def test_every_table_and_figure_is_made_of_the_embedded_data(done, folder):
         "significance": ["tables/significance"],
         "clouds": ["figures/clouds-birds"],
         "dynamics": ["tables/dynamics-birds", "figures/dynamics-birds"],
+        "gradient": gradient,
         "mitigation": ["tables/mitigation"],
         "temperature": ["tables/temperature", "figures/temperature"],
         "classes": [],
         "components": ["tables/components", "figures/components"],
         "nodes": ["tables/nodes", "figures/nodes"],
+        "seeds": ["tables/seeds", "figures/seeds"],
     }
     assert list(done) == list(EXPERIMENTS)
     for name, stems in made.items():
@@ -94,13 +103,11 @@ def test_every_table_and_figure_is_made_of_the_embedded_data(done, folder):
 
 def test_numbers_of_a_table_are_means_over_the_lines_of_the_results(done, folder):
     table = pd.read_csv(folder / "tables" / "quality.csv").set_index("Method")
-    runs = [line for line in lines(folder) if line["config"].get("parameters") == {"epochs": 3}]
+    chosen = {"learning_rate", "penalty"}  # PCBM has as many nodes as here by default
+    runs = [line for line in lines(folder) if not {"tuning", "debiasing"} & set(line["config"])]
+    runs = [line for line in runs if set(line["config"]["parameters"]) - chosen == {"epochs"}]
     for method, title in {"pcbm": "PCBM", "choqolate": "CHOQOLATE"}.items():
-        own = {
-            line["seed"]: line["metrics"]["gini"]
-            for line in runs
-            if line["config"]["method"] == method and "debiasing" not in line["config"]
-        }
+        own = {line["seed"]: line["metrics"]["gini"] for line in runs if line["config"]["method"] == method}
         values = [value for value in own.values() if value is not None]
         assert sorted(own) == [0, 1]
         row = table.loc[title]
@@ -129,7 +136,7 @@ def test_the_same_runs_serve_several_tables(done, folder):
     keys = [json.dumps([line["config"], line["seed"]], sort_keys=True) for line in lines(folder)]
     assert len(keys) == len(set(keys))
     shared = {line["shared"] for line in lines(folder) if line["config"].get("debiasing")}
-    assert shared == {2 * 14}
+    assert shared == {2 * len(DEBIASING)}
     assert all(line["versions"]["choqolate"] and line["seconds"] > 0 for line in lines(folder))
 
 
@@ -139,11 +146,12 @@ def test_every_way_out_of_a_bias_has_its_row_and_says_what_it_does_without(done,
         name: tuple(row[h] == "✓" for h in ("No group labels", "No training", "Test time"))
         for name, row in table.iterrows()
     }
-    assert len(table) == 14
+    assert len(table) == len(DEBIASING)
     assert marks["CHOQ-PCR"] == (True, True, True)
     assert marks["Concept removal (oracle)"] == (True, False, False)
     assert marks["Group-DRO"] == marks["DFR"] == (False, False, True)
     assert marks["Ortho-Proj"] == (True, True, True)
+    assert marks["CBDebug, weighted"] == marks["CBDebug, weighted and augmented"] == (True, False, False)
     assert (table["Bird scenes: Worst group runs"] == 2).all()
 
 
@@ -161,6 +169,61 @@ def test_rows_of_the_component_table_are_these_classifiers():
         (0.01, "all"),
         (0.01, "first"),
     ]
+
+
+def test_row_7_is_read_a_second_time_with_the_penalty_on_parameters(birds, done, folder):
+    settings = find_experiment("components").settings(birds, SHORT)
+    names = [row.texts[0] for row in settings]
+    assert names == [*"1234567", "7, l1 on parameters", "8"]
+    usual, again = (dict(settings[row].parameters) for row in list(settings)[6:8])
+    assert again == usual | {"l1_on": "parameters"}
+    assert [row.texts[1:] for row in list(settings)[6:8]] == [("✓", "✓", "✓", "", "✓")] * 2
+    table = pd.read_csv(folder / "tables" / "components.csv")
+    assert table["Row"].astype(str).tolist() == names
+    (note,) = done["components"].shown.notes
+    assert "that is a conjecture" in note
+
+
+def test_seeds_differ_in_their_order_of_batches_in_one_row_alone(birds, done, folder):
+    settings = find_experiment("seeds").settings(birds, Options())
+    assert [dict(one.parameters)["shuffle"] for one in settings.values()] == ["common", "seed"]
+    assert find_experiment("seeds").seeds == 20
+    runs = [line for line in lines(folder) if line["config"].get("parameters") == {"epochs": 3, "shuffle": "seed"}]
+    assert sorted(line["seed"] for line in runs) == [0, 1]  # the common order needs no runs of its own
+    table = pd.read_csv(folder / "tables" / "seeds.csv")
+    own = [line["metrics"]["accuracy"] for line in runs]
+    assert table["Accuracy std"][1] == pytest.approx(np.std(own, ddof=1))
+
+
+def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
+    for name, one in done.items():
+        if one.shown is not None and name != "gradient":
+            said = " ".join(one.shown.notes)
+            assert "start from N(0, 0.1²)" in said
+            if not {"significance", "clouds", "dynamics", "three-concepts"} & {name}:
+                assert "n − 1" in said
+            assert "CUB" not in said
+    page = (folder / "summary.md").read_text()
+    assert "linear layers uniformly within ±1/√(number of inputs)" in page
+    assert "HSIC is normalised (CKA) with a linear kernel, CKNNA counts 10 neighbours" in page
+
+
+def test_starts_are_as_the_notes_say():
+    layer = ChoquetLayer(60, 40, generator=torch.Generator().manual_seed(0))
+    assert float(layer.theta.detach().std()) == pytest.approx(0.1, rel=0.01)
+    free = ChoquetLayer(60, 40, free_weights=True, generator=torch.Generator().manual_seed(0))
+    assert float(free.theta.detach().var()) == pytest.approx(1 / 60**2, rel=0.02)
+
+
+def test_everything_runs_on_many_classes_without_groups_or_says_why_not(tmp_path):
+    species_table(12).save(tmp_path / "own.parquet")
+    options = Options(methods=("choqolate", "pcbm"), parameters={"n_nodes": 3, "epochs": 2}, quick=True)
+    places = {"own": table_source(tmp_path / "own.parquet")}, tmp_path / "out"
+    found = reproduce(list(EXPERIMENTS.values()), *places, seeds=2, options=options, processes=1, verbose=False)
+    reasons = {one.experiment.name: one.lacking["own"] for one in found if one.shown is None}
+    without = 'own has no groups, so no worst one: add a column "group", such as bird and background'
+    assert reasons == {"mitigation": without}
+    assert not any(one.failed for one in found)
 
 
 def test_subsets_are_the_first_classes_of_the_data_set(tmp_path):
@@ -193,6 +256,7 @@ def test_scores_under_the_root_stand_beside_the_papers_numbers_and_what_is_missi
         1,
     )
     assert said.code == 0, said.err
+    assert "is 34.20 in Table A3 and 54.56 in Table A7" in " ".join(said.out.split())
     table = pd.read_csv(tmp_path / "out" / "tables" / "classes.csv")
     assert table["Classes"].tolist() == [5]
     assert table["Accuracy paper mean"].tolist() == [0.8652]
@@ -212,6 +276,7 @@ def test_scores_under_the_root_stand_beside_the_papers_numbers_and_what_is_missi
     )
     assert said.code == 0, said.err
     assert "CUB-200-2011" in said.out
+    assert "is 34.20 in Table A3 and 54.56 in Table A7" in " ".join(said.out.split())
     for name, reason in {"cats-dogs-cars": "expected", "monumai": "expected", "coco": "Expected"}.items():
         assert f"accuracy not on {name}: {reason}" in said.err
     sources, absent = paper_sources(["cub", "coco"], tmp_path, tmp_path / "out")
@@ -265,6 +330,10 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
     assert math.isnan(table.loc["Ortho-Proj", "own: Accuracy mean"])
     assert 0 <= table.loc["CHOQ-PCR", "own: Worst group mean"] <= 1
     assert said.out.count("needs the embeddings of the images") == 1
+    assert said.out.count("needs the images themselves: give the folder") == 1
+    nowhere = choqolate(*command, "--spurious", tmp_path / "words.txt", "--images", tmp_path / "out")
+    assert nowhere.code == 2
+    assert "expected the images of the table in" in nowhere.err
 
 
 @pytest.mark.parametrize(
@@ -279,6 +348,7 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
             "Expected one of --root, --scores and --data, but two are given. Leave one out.",
         ),
         (["debias", "--embeddings", "."], "Expected no --embeddings with birds, which have their own. Leave it out."),
+        (["debias", "--images", "."], "Expected no --images with birds, which have their own. Leave it out."),
     ],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):
@@ -338,8 +408,40 @@ def test_scores_of_a_copy_are_made_anew_when_its_labels_change(tmp_path):
     assert second.config() != first.config()
     assert second.load().labels.tolist() == ["cultural", "workplace"] * 3
     assert second.in_paper
-    (root / "coco.csv").unlink()
-    assert "coco.csv with the columns image and class" in paper_sources(["coco"], root, out)[1]["coco"]
+    assert second.labels_from == "classes given in coco.csv, not annotations of COCO"
+
+
+def test_places_of_coco_are_made_by_the_command_that_is_proposed(tmp_path, monkeypatch):
+    root, out = tmp_path / "root", tmp_path / "my out"
+    for row in range(6):
+        put(root / "val2017" / f"{row}.jpg", row)
+    clip = str(write_clip(tmp_path / "clip"))
+    reason = paper_sources(["coco"], root, out, clip)[1]["coco"]
+    assert "coco.csv with the columns image and class or " in reason
+    command = shlex.split(reason.partition("To predict places: ")[2])
+    done = choqolate(*command[1:])
+    assert done.code == 0, done.err
+    assert "6 images, places predicted by clip, zero-shot on the 365 scene names\n" in done.out
+    places = (root / "coco.places.csv").read_text().splitlines()
+    assert places[0] == "image,place,model"
+    lines = [f"val2017/{row}.jpg,{'kitchen' if row % 2 else 'office'},{places[1].split(',', 2)[2]}" for row in range(6)]
+    (root / "coco.places.csv").write_text("\n".join([places[0], *lines]))  # the tiny encoder may see no such place
+
+    def encode(*_):
+        raise AssertionError("the images are encoded again")
+
+    monkeypatch.setattr(TransformersBackbone, "encode_pixels", encode)
+    sources, absent = paper_sources(["coco"], root, out, clip, verbose=False)
+    assert not absent
+    assert sources["coco"].load().labels.tolist() == ["workplace", "home or hotel"] * 3
+    assert "pseudo-labels, not annotations: places predicted by clip, zero-shot" in sources["coco"].labels_from
+    (root / "coco.csv").write_text("image,class\nval2017/0.jpg,workplace\n")
+    assert "both exist. Remove or rename one." in paper_sources(["coco"], root, out, clip)[1]["coco"]
+
+
+def test_a_table_of_annotations_has_no_pseudo_labels(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    assert table_source(tmp_path / "own.parquet").labels_from is None
 
 
 def test_known_spurious_words_of_a_published_data_set_are_used_if_the_file_marks_none(tmp_path):
@@ -381,17 +483,15 @@ def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(
     )
 
 
-def test_parameters_that_were_chosen_with_others_set_make_other_runs(tmp_path):
+def test_parameters_with_their_usual_values_make_the_same_runs(tmp_path):
     bird_table().save(tmp_path / "own.parquet")
     source = table_source(tmp_path / "own.parquet")
-    at_eight, at_own = (config(source, "pcbm", {"n_nodes": 4}, tuned_at={"n_nodes": nodes}) for nodes in (8, 4))
-    assert at_eight != at_own
-    ours = [config(source, "choqolate", {"n_nodes": 4}, tuned_at={"n_nodes": n}) for n in (8, 4)]
-    assert ours[0] == ours[1]  # nothing of ours is chosen by this rule
-    ours = [config(source, "choqolate", {"n_nodes": 4}, "sparsest", tuned_at={"n_nodes": n}) for n in (8, 4)]
-    assert ours[0] != ours[1]
     usual = [config(source, "choqolate", said) for said in ({}, {"n_nodes": 8}, {"l1": 0.01})]
     assert usual[0] == usual[1] == usual[2]
+    budgets = [config(source, "choqolate", {"steps": steps}) for steps in (100, 200)]
+    assert budgets[0] == budgets[1]  # the paper's settings have a number of epochs of their own
+    budgets = [config(source, "pcbm", {"steps": steps}) for steps in (100, 200)]
+    assert budgets[0] != budgets[1]
 
 
 def test_when_nothing_can_be_made_the_command_fails_and_says_why(tmp_path):
@@ -432,8 +532,8 @@ def test_a_way_out_of_a_bias_that_fails_is_named_and_all_others_are_written(tmp_
     assert said.err == f"choqolate: {told}\n"
     table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
     runs = table["own: Accuracy runs"].to_dict()
-    projections = [name for name in runs if name.startswith("Ortho")]  # which need embeddings: no failure
-    assert {name for name, count in runs.items() if count == 0} == {"DFR", *projections}
+    needy = [name for name in runs if name.startswith("Ortho") or "augmented" in name]  # no failure
+    assert {name for name, count in runs.items() if count == 0} == {"DFR", *needy}
 
 
 def test_a_folder_of_others_is_left_alone_and_pages_of_ours_are_kept(tmp_path):

@@ -10,7 +10,7 @@ from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options
 from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.results import Results
-from choqolate.experiments.engine.runner import Declared, run_settings
+from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import Source, table_source
 from choqolate.experiments.engine.tasks import Asked, pieces, unmet
 from tests.experiments.test_tuning import bird_table
@@ -18,35 +18,32 @@ from tests.experiments.test_tuning import bird_table
 ABSENT = Source("birds", "Bird scenes", Path("nowhere/scores.parquet"), "883359ecfda19114" + 48 * "0")
 BIRDS = '"data": {"name": "birds", "fingerprint": "883359ecfda19114"}'
 LINE = (
-    '{{"config": {{"protocol": 1, {config}}}, "seed": 0, "metrics": {{"accuracy": 0.875, "gini": null}}, '
-    '"seconds": 1.5, "shared": 3, "versions": {{"choqolate": "0.1.0"}}, "chosen": {{"learning_rate": 0.1}}}}\n'
+    '{{"config": {{"protocol": 2, {config}}}, "seed": 0, "metrics": {{"accuracy": 0.875, "gini": null}}, '
+    '"seconds": 1.5, "shared": 3, "versions": {{"choqolate": "0.1.0"}}, "chosen": {{}}}}\n'
 )
-WRITTEN = {  # as the first version wrote them
+CHOSEN = {"learning_rate": 0.1, "penalty": 0.001}
+WRITTEN = {  # as this version writes them
     "a baseline": (
-        f'{BIRDS}, "method": "pcbm", "rule": "accuracy", "parameters": {{}}',
-        RunSetting("pcbm", {"n_nodes": 8}, tuned_at={"n_nodes": 8}),
+        f'{BIRDS}, "method": "pcbm", "parameters": {{"learning_rate": 0.1, "penalty": 0.001}}',
+        RunSetting("pcbm", {"n_nodes": 8} | CHOSEN, tuned_at={"n_nodes": 8} | CHOSEN),
     ),
-    "another rule": (
-        f'{BIRDS}, "method": "choqolate", "rule": "sparsest", "parameters": {{"epochs": 5}}',
-        RunSetting("choqolate", {"n_nodes": 8, "epochs": 5}, "sparsest", tuned_at={"n_nodes": 8, "epochs": 5}),
+    "another length": (
+        f'{BIRDS}, "method": "choqolate", "parameters": {{"epochs": 5}}',
+        RunSetting("choqolate", {"n_nodes": 8, "epochs": 5}, tuned_at={"n_nodes": 8, "epochs": 5}),
     ),
     "a temperature": (
-        f'{BIRDS}, "method": "choqolate", "rule": "accuracy", "parameters": {{"l1": 0.0, "temperature": 0.001}}',
+        f'{BIRDS}, "method": "choqolate", "parameters": {{"l1": 0.0, "temperature": 0.001}}',
         RunSetting(parameters={"n_nodes": 8, "l1": 0.0, "temperature": 0.001}),
-    ),
-    "chosen with other nodes": (
-        f'{BIRDS}, "method": "pcbm", "rule": "accuracy", "parameters": {{"n_nodes": 4}}, "tuned_at": {{}}',
-        RunSetting("pcbm", {"n_nodes": 4}, tuned_at={"n_nodes": 8}),
     ),
     "fewer classes": (
         '"data": {"name": "birds", "fingerprint": "883359ecfda19114", "n_classes": 5}, "method": "choqolate", '
-        '"rule": "accuracy", "parameters": {}',
+        '"parameters": {}',
         RunSetting(parameters={"n_nodes": 8}, n_classes=5),
     ),
 }
 
 
-def test_runs_that_the_first_version_wrote_are_found_and_nothing_is_trained(tmp_path):
+def test_runs_that_are_written_are_found_and_nothing_is_trained(tmp_path):
     results = Results(tmp_path / "results.jsonl")
     results.path.write_text("".join(LINE.format(config=config) for config, _ in WRITTEN.values()))
     settings = {label: setting for label, (_, setting) in WRITTEN.items()}
@@ -62,11 +59,17 @@ def test_runs_that_the_first_version_wrote_are_found_and_nothing_is_trained(tmp_
     assert results.path.read_bytes() == before
 
 
+def test_runs_with_what_was_chosen_are_those_with_the_same_parameters_given():
+    left_open, given = RunSetting("pcbm", {"n_nodes": 8}), RunSetting("pcbm", {"n_nodes": 8} | CHOSEN)
+    assert Asked.on(ABSENT, left_open, CHOSEN).config == Asked.on(ABSENT, given).config
+    assert Asked.on(ABSENT, left_open).config != Asked.on(ABSENT, given).config
+
+
 @pytest.mark.parametrize("way", ["rescale", "ortho-proj"])
-def test_runs_of_debiasing_that_the_first_version_wrote_are_known_by_the_same_config(way):
+def test_runs_of_debiasing_are_known_by_this_config(way):
     config = Asked.on(ABSENT, RunSetting(parameters={"n_nodes": 8}, debiasing=way)).config
     data = {"name": "birds", "fingerprint": "883359ecfda19114"}
-    assert config == {"protocol": 1, "data": data, "method": "choqolate", "parameters": {}, "debiasing": way}
+    assert config == {"protocol": 2, "data": data, "method": "choqolate", "parameters": {}, "debiasing": way}
 
 
 @pytest.fixture
@@ -83,14 +86,29 @@ def sizes(source, name, **options):
 
 def test_what_can_be_trained_together_is_one_piece_of_work(source):
     assert sizes(source, "temperature") == [("choqolate", 7)]
-    assert sizes(source, "components") == [("choqolate", 1)] * 8
+    assert sizes(source, "components") == [("choqolate", 1)] * 9  # eight rows, one of them read twice
+    assert sizes(source, "seeds") == [("choqolate", 1)] * 2  # batches are shared in one of them alone
     assert sizes(source, "mitigation") == [("choqolate", len(DEBIASING))]
     methods = ("choqolate", "pcbm", "pscbm")
     assert sizes(source, "accuracy", methods=methods) == [(name, 1) for name in methods]
-    # what is chosen with eight nodes is chosen once; nothing of ours is chosen, so its trainings are independent
-    nodes = sorted(sizes(source, "nodes", methods=methods))
-    assert nodes == [*[("choqolate", 1)] * 5, ("pcbm", 5), ("pscbm", 5)]
-    assert sizes(source, "nodes", methods=methods[:1], rule="sparsest") == [("choqolate", 5)]
+    assert sorted(sizes(source, "nodes", methods=methods)) == sorted([(name, 1) for name in methods] * 5)
+
+
+def test_what_is_chosen_with_eight_nodes_is_chosen_once(source, tmp_path):
+    settings = EXPERIMENTS["nodes"].settings(source, Options(("slr-avd",), parameters={"epochs": 1}, quick=True))
+    results = Results(tmp_path / "results.jsonl")
+    told = []
+    (found,) = run_settings([Declared(source, settings, [0])], results, processes=1, tell=told.append, verbose=False)
+    assert [text for text in told if "at a time" in text] == [
+        "tuning: 54 runs in 3 batches, 1 at a time",
+        "training: 3 runs in 3 batches, 1 at a time",
+    ]
+    assert len({tuple(runs.chosen.items()) for runs in found.values()}) == 1
+
+
+def test_a_method_that_cannot_do_without_nodes_says_so(source):
+    assert unmet(source, RunSetting("sparse-autoencoder", {"n_nodes": None})) == "needs nodes"
+    assert unmet(source, RunSetting("pcbm", {"n_nodes": None})) is None
 
 
 def test_what_a_source_lacks_is_a_reason_and_no_failure(source, tmp_path):

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from choqolate import ChoqolateError, ConceptScores, metrics
+from choqolate import ChoqolateError, ChoqolateWarning, ConceptScores, metrics
 from choqolate.baselines import SLRAVD
 from choqolate.experiments.engine.measures import measuring
 from choqolate.experiments.engine.methods import METHODS, find_method
-from choqolate.experiments.engine.tuning import SEEDS, TOLERANCE, Tried, _ranked, tune, validation_split
+from choqolate.experiments.engine.results import Results
+from choqolate.experiments.engine.runner import run_tasks
+from choqolate.experiments.engine.sources import table_source
+from choqolate.experiments.engine.trials import Tuning
+from choqolate.experiments.engine.tuning import SEEDS, TOLERANCE, Tried, choose, settings_to_try, validation_split
 from tests.small_tables import CONCEPTS, bird_scores
 
 SHORT = {"n_nodes": 3, "epochs": 8}
@@ -32,10 +36,19 @@ def test_a_fifth_of_the_training_rows_is_for_choosing_where_there_are_no_validat
     assert [len(part) for part in validation_split(own)] == [150, 75]
 
 
-def test_the_setting_that_is_taken_is_that_of_a_direct_loop():
-    table = bird_table()
-    method = find_method("slr-avd")
-    tried = tune(method, table, SHORT)
+def searched(folder, table: ConceptScores, method: str, rule: str = "accuracy", processes: int = 1):
+    """What a search takes, and the lines that it leaves behind."""
+    folder.mkdir(exist_ok=True)
+    table.save(folder / "own.parquet")
+    search = Tuning(table_source(folder / "own.parquet"), method, SHORT, rule)
+    results = Results(folder / "results.jsonl")
+    finished = run_tasks(search.batches(), results, processes=processes, verbose=False)
+    return search.choose(finished), list(finished.runs.values())
+
+
+def test_the_setting_that_is_taken_is_that_of_a_direct_loop(tmp_path):
+    table, method = bird_table(), find_method("slr-avd")
+    chosen, runs = searched(tmp_path, table, "slr-avd")
     train, validation = table.part("train"), table.part("val")
     found = {}
     for rate in method.grid["learning_rate"]:
@@ -47,50 +60,91 @@ def test_the_setting_that_is_taken_is_that_of_a_direct_loop():
             accuracy = np.mean([(m.predict(validation.frame) == validation.labels).mean() for m in models])
             gini = [metrics.mean_over_nodes(metrics.attribution_gini(m.node_attributions_)).mean for m in models]
             found[rate, penalty] = (accuracy, np.mean(gini))
-    assert len(tried) == len(found)
-    for one in tried:
-        expected = found[one.parameters["learning_rate"], one.parameters["penalty"]]
-        assert (one.accuracy, one.gini) == pytest.approx(expected, abs=1e-9)
-    assert tried[0].accuracy == max(accuracy for accuracy, _ in found.values())
-    assert tried[0].gini == max(one.gini for one in tried if one.accuracy == tried[0].accuracy)
+    assert len(runs) == len(found) * len(SEEDS)
+    for setting, expected in found.items():
+        parameters = {"learning_rate": setting[0], "penalty": setting[1]}
+        said = method.unusual(SHORT | parameters)
+        own = [run.metrics for run in runs if run.config["parameters"] == said]
+        for place, name in enumerate(("accuracy", "gini")):
+            assert np.mean([one[name] for one in own]) == pytest.approx(expected[place], abs=1e-9)
+    best = max(found, key=lambda setting: (round(found[setting][0], 9), found[setting][1]))
+    assert chosen == {"learning_rate": best[0], "penalty": best[1]}
 
 
 def test_the_sparsest_is_taken_within_a_point_of_the_best():
-    tried = [Tried({}, 0.90, 0.2), Tried({}, 0.90 - TOLERANCE / 2, 0.6), Tried({}, 0.90 - 2 * TOLERANCE, 0.9)]
-    assert _ranked(tried, "sparsest")[0].gini == 0.6
-    assert _ranked(tried, "accuracy")[0].gini == 0.2
-    assert _ranked([Tried({}, 0.9, 0.2), Tried({}, 0.9, 0.4)], "accuracy")[0].gini == 0.4
-
-
-def test_the_temperature_is_chosen_by_the_rule_of_sparsity_alone():
-    ours, table = METHODS["choqolate"], bird_table()
-    assert tune(ours, table, SHORT)[0].parameters == {}
-    tried = tune(ours, table, SHORT, "sparsest")
-    assert {one.parameters["temperature"] for one in tried} == set(ours.dials["temperature"])
+    tried = [Tried({"l": 1}, 0.90, 0.2), Tried({"l": 2}, 0.90 - TOLERANCE / 2, 0.6)]
+    tried += [Tried({"l": 3}, 0.90 - 2 * TOLERANCE, 0.9)]
+    assert choose(tried, "sparsest") == {"l": 2}
+    assert choose(tried, "accuracy") == {"l": 1}
+    assert choose([Tried({"l": 1}, 0.9, 0.2), Tried({"l": 2}, 0.9, 0.4)], "accuracy") == {"l": 2}
     with pytest.raises(ChoqolateError, match="rule"):
-        tune(ours, table, SHORT, "luck")
+        choose(tried, "luck")
 
 
-def test_test_rows_are_never_looked_at():
+def test_the_temperature_of_the_paper_is_kept_unless_the_rule_is_sparsity():
+    ours, automatic = METHODS["choqolate"], METHODS["choqolate-auto"]
+    assert settings_to_try(ours, SHORT, "accuracy") == []
+    (dialed,) = settings_to_try(ours, SHORT, "sparsest")
+    assert [one["temperature"] for one in dialed] == list(ours.dials["temperature"])
+    tried = settings_to_try(automatic, SHORT, "accuracy")
+    assert [{one["temperature"] for one in group} for group in tried] == [set(automatic.grid["temperature"])] * 3
+    fixed = SHORT | {"temperature": 0.02, "interactions": "none"}
+    assert settings_to_try(automatic, fixed, "accuracy") == [[{}], [{"bipolar": True}]]
+
+
+def test_a_search_is_divided_into_parts_that_are_each_kept_when_it_is_stopped():
+    parts = settings_to_try(METHODS["pscbm"], SHORT, "accuracy")
+    assert len(parts) == 2 * len(METHODS["pscbm"].grid["learning_rate"])
+    assert all(len({(one["learning_rate"], one["min_score"]) for one in part}) == 1 for part in parts)
+    everything = [tuple(sorted(one.items(), key=str)) for part in parts for one in part]
+    assert len(everything) == len(set(everything)) == 2 * 3 * 4
+
+
+def test_a_search_that_was_stopped_continues(tmp_path):
+    chosen, runs = searched(tmp_path, bird_table(), "pcbm")
+    results = tmp_path / "results.jsonl"
+    lines = results.read_text().splitlines(keepends=True)
+    assert len(lines) == len(runs) == 3 * 6 * 3
+    results.write_text("".join(lines[:18]) + lines[18][:40])  # a third was done, and one line is cut off
+    told = []
+    search = Tuning(table_source(tmp_path / "own.parquet"), "pcbm", SHORT)
+    with pytest.warns(ChoqolateWarning, match="repeated"):
+        finished = run_tasks(search.batches(), Results(results), processes=1, tell=told.append, what="tuning")
+    assert told[0] == "tuning: 36 runs in 2 batches, 1 at a time"
+    assert search.choose(finished) == chosen
+
+
+def test_test_rows_are_never_looked_at(tmp_path):
     table = bird_table()
     spoiled = table.scores.copy()
     spoiled[table.split == "test"] = 7.0
     for name in ("pcbm", "pscbm"):
-        method = find_method(name)
-        assert tune(method, table, SHORT)[0] == tune(method, replace(table, scores=spoiled), SHORT)[0]
+        chosen, _ = searched(tmp_path / name, table, name)
+        assert chosen == searched(tmp_path / f"{name}-spoiled", replace(table, scores=spoiled), name)[0]
+
+
+def test_where_no_rows_can_be_held_out_the_defaults_are_taken_with_a_warning(tmp_path):
+    table = bird_table(40)
+    first = [int(np.flatnonzero(table.labels == label)[0]) for label in table.classes]
+    table = table.with_columns(split=np.where(np.isin(np.arange(40), first), "train", "test"))
+    table.save(tmp_path / "own.parquet")
+    search = Tuning(table_source(tmp_path / "own.parquet"), "pcbm", SHORT)
+    with pytest.warns(ChoqolateWarning, match="PCBM keeps its default parameters: no rows can be held out"):
+        assert search.batches() == []
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_and_seeds_side_by_side_are_those_of_one_alone(name):
     method, rows = METHODS[name], bird_table().part("train")
     settings = [SHORT | {"learning_rate": rate} for rate in (0.01, 0.05)] + [SHORT | {"n_nodes": 2}]
-    if name == "choqolate":
+    if name.startswith("choqolate"):
         settings = [SHORT | {"temperature": T, "dtype": "float64"} for T in (0.05, 0.5)]
         settings += [SHORT | {"n_nodes": 2, "dtype": "float64"}]
     elif name == "pscbm":
-        settings = [setting | {"min_score": None} for setting in settings]
+        settings = [setting | {"min_score": None, "penalty": 7e-3} for setting in [*settings, settings[0]]]
+        settings[-1] |= {"penalty": 7e-5}  # the concepts that it learns are those of the first one
     together = method.train(rows, [3, 1], settings)
-    assert [len(models) for models in together] == [2] * 3
+    assert [len(models) for models in together] == [2] * len(settings)
     for setting, models in zip(settings, together, strict=True):
         for seed, model in zip([3, 1], models, strict=True):
             alone = method.train(rows, [seed], [setting])[0][0]

@@ -4,77 +4,40 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from choqolate.cli.application import app
+from choqolate.cli.control_options import check_control_options
 from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
+from choqolate.cli.research_options import (
+    Also,
+    BundledData,
+    ControlEmbeddings,
+    DataName,
+    Embeddings,
+    Epochs,
+    FewNodes,
+    Images,
+    Methods,
+    Nodes,
+    Others,
+    OwnScores,
+    Processes,
+    Quick,
+    Rule,
+    RuleName,
+    Seeds,
+    Spurious,
+    Steps,
+)
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
     from choqolate.experiments import Experiment, Options
     from choqolate.experiments.engine.sources import Source
-
-
-class BundledData(StrEnum):
-    """Data that come with the package."""
-
-    birds = "birds"
-
-
-class Rule(StrEnum):
-    """How hyperparameters are chosen."""
-
-    accuracy = "accuracy"
-    sparsest = "sparsest"
-
-
-OwnScores = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="SCORES",
-        help="Table of concept scores, .parquet or .csv; without it, drawn birds.",
-        show_default=False,
-    ),
-]
-DataName = Annotated[
-    BundledData | None,
-    typer.Option("--data", metavar="NAME", help="birds, which are drawn; the default without SCORES or --root."),
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        "--seeds",
-        metavar="N",
-        min=1,
-        help="Runs of each; by default as many as in the paper: 20, in sweeps 5.",
-        show_default=False,
-    ),
-]
-Quick = Annotated[bool, typer.Option("--quick", help="A first impression: three runs, short sweeps, fewer birds.")]
-Nodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Nodes, of every method.")]
-Epochs = Annotated[
-    int | None,
-    typer.Option(
-        "--epochs", metavar="N", min=1, help="Passes over the training rows, of every method.", show_default="100"
-    ),
-]
-RuleName = Annotated[
-    Rule,
-    typer.Option(
-        "--rule",
-        metavar="RULE",
-        help="How learning rate and penalty are chosen on validation rows: accuracy (the best), or sparsest (the "
-        "largest Gini within a point of the best; then CHOQOLATE's temperature is chosen as well).",
-    ),
-]
-Processes = Annotated[
-    int | None,
-    typer.Option("--processes", metavar="N", min=1, help="How many train at a time.", show_default="one per core"),
-]
 
 
 @app.command()
@@ -84,41 +47,32 @@ def compare(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
     ] = Path("choqolate-compare"),
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only these: choqolate, pcbm, pscbm, sparse-autoencoder, slr-avd, or an estimator of your own as "
-            "module:Class; can be repeated. The first is held against the others.",
-            show_default=False,
-        ),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE:CLASS",
-            help="An estimator of your own beside all others; can be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    method: Methods = None,
+    also: Also = None,
+    others: Others = None,
+    embeddings: ControlEmbeddings = None,
     seeds: Seeds = None,
     quick: Quick = False,
     rule: RuleName = Rule.accuracy,
     nodes: Nodes = 8,
     epochs: Epochs = None,
+    steps: Steps = None,
     processes: Processes = None,
     engine: EngineName = Engine.local,
     address: Address = None,
 ) -> None:
-    """Compare CHOQOLATE with the baselines on your own scores: accuracy, Gini, coherence, a figure, a test.
+    """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity, coherence, controls, a test.
 
     Your own takes part if it is a BaseEstimator with fit, predict, transform and, after fit, node_attributions_.
+
+    Controls are the same model on random names and random directions, and logistic regression on all scores.
 
     Resumable: run the same command again to continue. A method that fails is named, the others are compared.
 
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
     _check_given(scores, data)
+    check_control_options(True, others, embeddings)
     check_engine(engine, address)
     from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, find_method
@@ -126,8 +80,8 @@ def compare(
     chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
     for name in chosen:
         find_method(name)
-    options = Options(chosen, rule.value, _parameters(nodes, epochs), quick)
-    source = _source(scores, data, output, quick)
+    options = Options(chosen, rule.value, _parameters(nodes, epochs, steps), quick, controls=method is None)
+    source = _source(scores, data, output, quick, embeddings=embeddings, others=others)
     _run([COMPARISON], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 
@@ -135,18 +89,9 @@ def compare(
 def debias(
     scores: OwnScores = None,
     data: DataName = None,
-    spurious: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Text file with one spurious concept per line; by default those that SCORES marks."
-        ),
-    ] = None,
-    embeddings: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Vectors of the images, for Ortho-Proj and Ortho-Cali.", show_default=False
-        ),
-    ] = None,
+    spurious: Spurious = None,
+    embeddings: Embeddings = None,
+    images: Images = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results and tables.")
     ] = Path("choqolate-debias"),
@@ -158,13 +103,13 @@ def debias(
             metavar="T", help="Softmax temperature. Lower values favor accuracy, higher values favor sparsity."
         ),
     ] = 0.005,
-    nodes: Nodes = 8,
+    nodes: FewNodes = 8,
     epochs: Epochs = None,
     processes: Processes = None,
     engine: EngineName = Engine.local,
     address: Address = None,
 ) -> None:
-    """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, retraining.
+    """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, CBDebug, retraining.
 
     SCORES needs a column "group" (such as bird and background) to tell the worst group.
 
@@ -172,12 +117,10 @@ def debias(
     """
     _check_given(scores, data)
     check_engine(engine, address)
-    from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.experiments import Options, find_experiment
 
     mitigation = find_experiment("mitigation")
-    words = Vocabulary.read(spurious).concepts if spurious is not None else ()
-    source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings)
+    source = _source(scores, data, output, quick, spurious=_words(spurious), embeddings=embeddings, images=images)
     misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
@@ -195,7 +138,8 @@ def reproduce(
         typer.Option(
             metavar="FOLDER",
             help="Folder with copies of the data sets (`choqolate datasets` lists them), or with their scores as "
-            "NAME.parquet, such as cub.parquet. The places of COCO come as coco.csv (image, class).",
+            "NAME.parquet, such as cub.parquet. The places of COCO come as coco.csv (image, class) or "
+            "coco.places.csv (image, place), see `choqolate places`.",
             show_default=False,
         ),
     ] = None,
@@ -203,7 +147,11 @@ def reproduce(
         Path | None,
         typer.Option(metavar="SCORES", help="Run it on this table of scores of your own instead.", show_default=False),
     ] = None,
+    spurious: Spurious = None,
+    embeddings: Embeddings = None,
+    images: Images = None,
     data: DataName = None,
+    also: Also = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
     ] = Path("choqolate-paper"),
@@ -215,12 +163,16 @@ def reproduce(
     quick: Quick = False,
     rule: RuleName = Rule.accuracy,
     epochs: Epochs = None,
+    steps: Steps = None,
     processes: Processes = None,
     engine: EngineName = Engine.local,
     address: Address = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
 ) -> None:
     """Reproduce the paper's tables and figures, its numbers beside ours. Missing data sets are reported, the rest runs.
+
+    Your own score table takes part with --scores, or beside the others as a .parquet file in --root; your own method
+    takes part with --also.
 
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """
@@ -230,15 +182,19 @@ def reproduce(
         raise ChoqolateError("Expected one of --root, --scores and --data, but two are given. Leave one out.")
     from choqolate.cli import show_research as show
     from choqolate.experiments import EXPERIMENTS, Options, find_experiment
+    from choqolate.experiments.engine.methods import METHODS, find_method
     from choqolate.experiments.engine.sources import paper_sources
 
     if list_them:
         show.show_experiments(EXPERIMENTS.values())
         return
     chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
-    options = Options(rule=rule.value, parameters=_parameters(8, epochs), quick=quick)
+    for own in also or []:
+        find_method(own)
+    options = Options((*METHODS, *(also or [])), rule.value, _parameters(8, epochs, steps), quick)
     if root is None:
-        source = _source(scores, data, output, quick)
+        words = _words(spurious)
+        source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings, images=images)
         _run(chosen, {source.name: source}, output, seeds, options, processes, (engine, address))
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
@@ -255,8 +211,17 @@ def _check_given(scores: Path | None, data: BundledData | None) -> None:
         raise ChoqolateError(f"Expected a score table, but {scores} {came}.")
 
 
-def _parameters(nodes: int, epochs: int | None) -> dict[str, Any]:
-    return {"n_nodes": nodes} | ({} if epochs is None else {"epochs": epochs})
+def _parameters(nodes: int, epochs: int | None, steps: int | None = None) -> dict[str, Any]:
+    if epochs is not None and steps is not None:
+        raise ChoqolateError("Expected --epochs or --steps, but both are given. Leave one out.")
+    given = {"n_nodes": nodes or None, "epochs": epochs, "steps": steps}
+    return {name: value for name, value in given.items() if name == "n_nodes" or value is not None}
+
+
+def _words(file: Path | None) -> tuple[str, ...]:
+    from choqolate.concepts.vocabulary import Vocabulary
+
+    return () if file is None else Vocabulary.read(file).concepts
 
 
 def _source(
@@ -267,6 +232,8 @@ def _source(
     *,
     spurious: tuple[str, ...] = (),
     embeddings: Path | None = None,
+    others: Path | None = None,
+    images: Path | None = None,
 ) -> Source:
     """The user's table, or birds."""
     from dataclasses import replace
@@ -278,9 +245,13 @@ def _source(
 
     check_folder(output)
     if scores is not None:
-        return table_source(scores, spurious=spurious, embeddings=embeddings)
+        return table_source(scores, spurious=spurious, embeddings=embeddings, others=others, images=images)
     if embeddings is not None:
         raise ChoqolateError("Expected no --embeddings with birds, which have their own. Leave it out.")
+    if images is not None:
+        raise ChoqolateError("Expected no --images with birds, which have their own. Leave it out.")
+    if others is not None:
+        raise ChoqolateError("Expected SCORES with --others, but none are given. Name the table of the same images.")
     n_images = QUICK_IMAGES if quick else N_IMAGES
     tell(f"no scores given: on {n_images:,} drawn birds" if data is None else f"drawing {n_images:,} birds")
     return replace(birds_source(output, n_images), spurious=spurious)

@@ -8,12 +8,15 @@ from choqolate.experiments.paper import (
     accuracy,
     classes,
     components,
+    gradient,
     information,
     mitigation,
     nodes,
     quality,
+    seeds,
     significance,
     temperature,
+    three_concepts,
 )
 from choqolate.experiments.paper import method_trade_off as trade_off
 from choqolate.experiments.paper import training_dynamics as dynamics
@@ -22,6 +25,7 @@ from choqolate.experiments.paper import word_clouds as clouds
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (
+        three_concepts,
         accuracy,
         quality,
         information,
@@ -29,11 +33,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         significance,
         clouds,
         dynamics,
+        gradient,
         mitigation,
         temperature,
         classes,
         components,
         nodes,
+        seeds,
     )
 }
 """In the order of the paper."""

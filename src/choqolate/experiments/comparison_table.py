@@ -5,18 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import fmean
+from typing import Any
 
+import numpy as np
+
+from choqolate import metrics
+from choqolate.analysis.leakage import MOST_ROWS, MOSTLY
+from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine import all_methods
-from choqolate.experiments.engine.experiment import Collected, Experiment, Runs, Shown
+from choqolate.experiments.engine.concept_tables import NOTE as CONCEPTS_NOTE
+from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, rival_settings
+from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
+from choqolate.experiments.engine.control_rows import REMOVAL as REMOVAL_NOTE
+from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_table
+from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Options, Runs, RunSetting, Shown
 from choqolate.experiments.engine.measures import METRICS
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import trade_off_grid
 from choqolate.experiments.engine.tuning import validation_split
+from choqolate.experiments.paper.information import NOTE as KERNEL_NOTE
+from choqolate.experiments.paper.protocol import ALL_METHODS
 
 HEADS = ("Method", "Parameters", "Nodes in use")
 COLUMNS = ("accuracy", "worst_group", "gini", "coherence", "hsic", "cknna")
 """What is measured, see ``METRICS``; the worst group only where there are groups."""
+STILL_FALLING = 0.01  # decrease of the loss from which on a training is called unfinished
 
 
 def _table(collected: Collected, source: Source) -> Table:
@@ -41,12 +55,42 @@ def _used_nodes(runs: Runs) -> str:
     return f"{fmean(counts):.3g}" if counts else ""
 
 
+def _unfinished(runs: Mapping[Label, Runs]) -> str:
+    """Say which methods had a training loss that was still falling."""
+    falling = {}
+    for one in runs.values():
+        values = [value for value in one.values("late_decrease") if math.isfinite(value)]
+        if one.setting.control is None and values and fmean(values) > STILL_FALLING:
+            falling[one.setting.title] = f"{one.setting.title} by {fmean(values):.1%}"
+    return (
+        f"Not converged, loss still falling in the last tenth of training: {', '.join(falling.values())}."
+        if falling
+        else ""
+    )
+
+
+def _removal_note(source: Source) -> str:
+    """What removal is, and whether the other scores hold what is removed."""
+    table = source.load()
+    core = [name for name in table.concepts if name not in set(table.spurious)]
+    test = table.part("test").sample(MOST_ROWS)
+    try:
+        probe = np.nanmean(metrics.probe_r2(test.select(core).scores, test.select(table.spurious).scores))
+    except ChoqolateError:  # too few concepts or rows
+        return REMOVAL_NOTE
+    held = ": what is removed from the models is not gone from the scores" if probe >= MOSTLY else ""
+    return (
+        f"{REMOVAL_NOTE} A linear probe computes the removed scores from the other {len(core):,} with an R² of "
+        f"{probe:.2f} in the mean{held}."
+    )
+
+
 def _chosen(source: Source, runs: Mapping[str, Runs]) -> str:
     """What was chosen on the validation rows."""
     said = []
     for one in runs.values():
-        if one.runs and one.runs[0].chosen:
-            values = ", ".join(f"{name} {_value(value)}" for name, value in one.runs[0].chosen.items())
+        if one.runs and one.chosen and one.setting.control is None and not one.setting.tuned_at.get("strength"):
+            values = ", ".join(f"{name} {_value(value)}" for name, value in one.chosen.items())
             said.append(f"{one.setting.title}: {values}")
     return f"Chosen on {_validation_rows(source)}: {'; '.join(said)}." if said else ""
 
@@ -62,15 +106,31 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _settings(source: Source, options: Options) -> dict[Any, RunSetting]:
+    """All methods; and, on request, rivals and controls."""
+    found: dict[Any, RunSetting] = {**all_methods.method_settings(source, options)}
+    return found | rival_settings(options) | control_settings(source, options) if options.controls else found
+
+
 def _show(collected: Collected) -> Shown:
     source, runs = next(iter(collected.runs.items()))
-    tables, notes, figures = {"comparison": _table(collected, source)}, [_chosen(source, runs)], {}
-    if len(runs) > 1:
+    tables, figures = {"comparison": _table(collected, source)}, {}
+    notes = [_chosen(source, runs), _unfinished(runs)]
+    if collected.options.controls:
+        tables["comparison-concepts"] = concepts_table(collected, source, all_methods.lines(collected))
+        figures["comparison-concepts"] = concepts_figure(collected, source, all_methods.lines(collected))
+        tables["comparison-controls"] = controls_table(collected, source)
+        notes += [CONCEPTS_NOTE, CONTROLS_NOTE]
+    if source.load().spurious:
+        tables["comparison-removal"] = removal_table(collected, source, all_methods.lines(collected))
+        notes.append(_removal_note(source))
+    if len(collected.options.methods) > 1:
         tables["comparison-significance"] = all_methods.significance_table(collected)
         notes.append(all_methods.significance_note(collected))
         figures["comparison"] = trade_off_grid({source.title: all_methods.trade_offs(collected, source)})
     if any(line.suffix for line in all_methods.lines(collected)):
         notes.append(all_methods.OVER_SCORES)
+    notes += [KERNEL_NOTE, ALL_METHODS]
     return Shown(tables, figures, [note for note in notes if note])
 
 
@@ -80,6 +140,6 @@ EXPERIMENT = Experiment(
     paper="As in Tables A3 to A5 and A9 and Figure 3",
     data=(),
     seeds=all_methods.SEEDS,
-    settings=all_methods.method_settings,
+    settings=_settings,
     show=_show,
 )

@@ -25,12 +25,13 @@ OVER_SCORES = (
 
 def method_settings(source: Source, options: Options) -> dict[str, RunSetting]:
     """Every method, under its name."""
-    return settings_of(options.methods, options)
+    return settings_of(options.methods, source, options)
 
 
-def settings_of(methods: Sequence[str], options: Options) -> dict[str, RunSetting]:
+def settings_of(methods: Sequence[str], source: Source, options: Options) -> dict[str, RunSetting]:
     """Some methods, under their names; what is chosen on validation rows is chosen with the same parameters."""
-    return {name: RunSetting(name, options.common, options.rule, tuned_at=options.common) for name in methods}
+    fixed = options.budgeted(source)
+    return {name: RunSetting(name, fixed, options.rule, tuned_at=fixed) for name in methods}
 
 
 def lines(collected: Collected) -> list[Line]:
@@ -73,12 +74,16 @@ def show_trade_off(name: str) -> Callable[[Collected], Shown]:
 
 
 def trade_offs(collected: Collected, source: Source) -> dict[str, Points]:
-    """Quality and accuracy of all runs of all methods on one data set, for each quality."""
+    """Quality and accuracy of all runs of all methods on one data set, for each quality.
+
+    Second readings come last, so that methods look the same in figures without them.
+    """
     runs = collected.runs[source]
+    found = sorted(lines(collected), key=lambda line: bool(line.suffix))
     return {
         METRICS[quality].name: {
             line.texts[0]: (runs[line.label].values(line.of(quality)), runs[line.label].values("accuracy"))
-            for line in lines(collected)
+            for line in found
         }
         for quality in QUALITIES
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from choqolate.baselines import budget_for
 from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.methods import METHODS, Parameters, find_method
@@ -35,20 +36,35 @@ class Options:
 
     Attributes:
         methods: which are compared; the first is held against the others.
-        rule: how hyperparameters are chosen, see :func:`~choqolate.experiments.engine.tuning.tune`.
+        rule: how hyperparameters are chosen, see :func:`~choqolate.experiments.engine.tuning.choose`.
         parameters: of all estimators, in place of their own defaults, such as ``epochs``.
         quick: a first impression: few seeds, short sweeps.
+        controls: whether a comparison has controls, the ceiling and sparse logistic regression beside the methods.
     """
 
     methods: tuple[str, ...] = tuple(METHODS)
     rule: str = "accuracy"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False
+    controls: bool = True
 
     @property
     def common(self) -> dict[str, Any]:
         """The parameters of all estimators: eight nodes, unless the user says otherwise."""
         return {"n_nodes": 8} | dict(self.parameters)
+
+    @property
+    def own_methods(self) -> tuple[str, ...]:
+        """Estimators of the user's own."""
+        return tuple(name for name in self.methods if ":" in name)
+
+    def budgeted(self, source: Source) -> dict[str, Any]:
+        """The same for methods side by side on a source: the same number of steps of all, unless the user gives epochs.
+
+        It is that of :func:`~choqolate.baselines.budget_for`, for all training rows of the source.
+        """
+        given = "epochs" in self.parameters
+        return ({} if given else budget_for(len(source.load().part("train")))) | self.common
 
 
 @dataclass(frozen=True)
@@ -58,10 +74,13 @@ class RunSetting:
     Attributes:
         method: see :func:`~choqolate.experiments.engine.methods.find_method`.
         parameters: of the estimator; what they leave open is chosen on validation rows.
-        rule: how open parameters are chosen, see :func:`~choqolate.experiments.engine.tuning.tune`.
+        rule: how open parameters are chosen, see :func:`~choqolate.experiments.engine.tuning.choose`.
         tuned_at: the parameters that are set while others are chosen.
         n_classes: only the first so many classes of the source.
+        core_only: without the spurious concepts of the source.
         debiasing: what is done to the trained model, a name in ``DEBIASING``; nothing is chosen then.
+        control: a kind of :func:`~choqolate.analysis.control_tables.control_table` that takes the place of the scores
+            in training and testing; what is open is chosen on the scores themselves.
     """
 
     method: str = "choqolate"
@@ -69,7 +88,9 @@ class RunSetting:
     rule: str = "accuracy"
     tuned_at: Parameters = field(default_factory=dict)
     n_classes: int | None = None
+    core_only: bool = False
     debiasing: str | None = None
+    control: str | None = None
 
     @property
     def title(self) -> str:
@@ -86,12 +107,19 @@ class Runs:
         runs: one per seed.
         reason: why there are none, or not all.
         failed: whether something that was to be run failed.
+        chosen: the parameters that were chosen on validation rows.
     """
 
     setting: RunSetting
     runs: tuple[Run, ...] = ()
     reason: str = "not run"
     failed: bool = False
+    chosen: Parameters = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters that the runs were trained with, those with their default values left out."""
+        return find_method(self.setting.method).unusual(dict(self.chosen) | dict(self.setting.parameters))
 
     def values(self, metric: str) -> tuple[float, ...]:
         """A metric of all runs; NaN where it is not defined."""

@@ -9,17 +9,34 @@ from functools import partial
 from typing import Any
 
 from choqolate._util.checks import find_named
-from choqolate.baselines import PCBM, PSCBM, SLRAVD, Bottleneck, SparseAutoencoder, fit_together
+from choqolate.analysis.trade_off import CEILING_L2, REFIT_L2
+from choqolate.baselines import (
+    PCBM,
+    PSCBM,
+    SLRAVD,
+    Bottleneck,
+    LogisticLasso,
+    LogisticRidge,
+    SparseAutoencoder,
+    fit_together,
+)
 from choqolate.data.scores import ConceptScores
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.experiments.engine.own_methods import load_own
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.network.batches import epochs_for
 
 Parameters = Mapping[str, Any]
 TEMPERATURES = (0.005, 0.02, 0.05, 0.1)  # the first is the paper's
+AUTO_TEMPERATURES = (0.002, 0.005, 0.01, 0.02, 0.05)
+AUTO_FORMS = ({"interactions": "pairwise"}, {"interactions": "none"}, {"interactions": "none", "bipolar": True})
 RATES = (0.001, 0.01, 0.1)
 PENALTIES = (1e-5, 5e-5, 2e-4, 1e-3, 3e-3, 1e-2)  # PCBM's authors use 1e-5 and, on CUB, 2e-4
+STRENGTHS = tuple(0.7 * 0.5**k for k in range(10))  # of the l1 penalty, from half of the classes empty to nearly dense
+OF_NODES = ("n_nodes", "steps", "batch_size", "epochs")
+AUTO_START: Parameters = {"init": "clusters", "schedule": "cosine"}
+BUDGET, USUAL_BATCH = ("steps", "batch_size"), ChoqolateClassifier().batch_size
 _OURS, _BASELINES = ("temperature",), ("learning_rate", "penalty")  # what trains side by side
 
 
@@ -36,6 +53,9 @@ class Method:
         variants: settings that cannot be trained side by side, each tried with the whole grid.
         defaults: the parameters that the estimator has if nothing is said.
         side_by_side: parameters whose values share one pass over the data.
+        ignored: parameters of a comparison that the method goes without.
+        needs_nodes: whether it cannot connect concepts to classes directly.
+        deterministic: whether it is the same for all seeds; it is run for the first one then.
         code: hash of the source, of a method that may change between two runs.
     """
 
@@ -47,12 +67,20 @@ class Method:
     variants: Sequence[Parameters] = ({},)
     defaults: Parameters = field(default_factory=dict)
     side_by_side: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    needs_nodes: bool = False
+    deterministic: bool = False
     code: str = ""
+
+    def seeds(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Those of some seeds that are worth running."""
+        return tuple(wanted)[:1] if self.deterministic else tuple(wanted)
 
     def unusual(self, setting: Parameters) -> dict[str, Any]:
         """Those of some parameters that differ from the defaults: what a run is known by."""
         unsaid = object()
-        return {name: value for name, value in setting.items() if self.defaults.get(name, unsaid) != value}
+        said = {name: value for name, value in setting.items() if name not in self.ignored}
+        return {name: value for name, value in said.items() if self.defaults.get(name, unsaid) != value}
 
 
 def _train_ours(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
@@ -68,6 +96,29 @@ def _train_ours(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Pa
     return [trained[k] for k in range(len(settings))]
 
 
+def _train_paper(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
+    """The paper's number of epochs and rows per step, whatever the others have."""
+    own = [{name: value for name, value in setting.items() if name not in BUDGET} for setting in settings]
+    return _train_ours(rows, seeds, own)
+
+
+def _train_auto(rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]) -> list[list[ConceptModel]]:
+    """The start and the schedule of the search behind ``"auto"``, and the same number of steps as the baselines."""
+    return _train_ours(rows, seeds, [dict(AUTO_START) | in_epochs(setting, len(rows)) for setting in settings])
+
+
+def in_epochs(setting: Parameters, n_rows: int) -> dict[str, Any]:
+    """A setting with its budget in epochs instead of steps.
+
+    >>> in_epochs({"n_nodes": 4, "steps": 1_000}, n_rows=1_600)
+    {'n_nodes': 4, 'epochs': 250}
+    """
+    rest = {name: value for name, value in setting.items() if name != "steps"}
+    if setting.get("steps") is None:
+        return rest
+    return rest | {"epochs": epochs_for(setting["steps"], n_rows, rest.get("batch_size", USUAL_BATCH))}
+
+
 def _train_baseline(
     estimator: type[Bottleneck], rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]
 ) -> list[list[ConceptModel]]:
@@ -79,6 +130,15 @@ def _train_baseline(
         for place, k in enumerate(members):
             trained[k] = list(runs[place * len(seeds) : (place + 1) * len(seeds)])
     return [trained[k] for k in range(len(settings))]
+
+
+def _train_logistic(
+    estimator: type[Bottleneck], rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Parameters]
+) -> list[list[ConceptModel]]:
+    """One model for all seeds; what a comparison sets for methods with nodes is left out."""
+    wanted = [{name: value for name, value in one.items() if name not in OF_NODES} for one in settings]
+    fitted = fit_together([estimator(**one) for one in wanted], rows.frame, rows.labels)
+    return [[model] * len(seeds) for model in fitted]
 
 
 def _alike(settings: Sequence[Parameters], own: Iterable[str]) -> list[tuple[Parameters, list[int]]]:
@@ -98,9 +158,22 @@ def _ours() -> Method:
     return Method(
         "choqolate",
         "CHOQOLATE",
-        _train_ours,
+        _train_paper,
         dials={"temperature": TEMPERATURES},
         defaults=ChoqolateClassifier().get_params(),
+        side_by_side=_OURS,
+        ignored=BUDGET,
+    )
+
+
+def _auto() -> Method:
+    return Method(
+        "choqolate-auto",
+        "CHOQOLATE, auto",
+        _train_auto,
+        grid={"temperature": AUTO_TEMPERATURES},
+        variants=AUTO_FORMS,
+        defaults=ChoqolateClassifier(**AUTO_START).get_params(),
         side_by_side=_OURS,
     )
 
@@ -112,16 +185,18 @@ def _baseline(
     rates: Sequence[float] = RATES,
     penalties: Sequence[float] = PENALTIES,
     variants: Sequence[Parameters] = ({},),
+    needs_nodes: bool = False,
 ) -> Method:
     grid = {"learning_rate": rates, "penalty": penalties}
     train, defaults = partial(_train_baseline, estimator), estimator().get_params()
-    return Method(name, title, train, grid, {}, variants, defaults, side_by_side=_BASELINES)
+    return Method(name, title, train, grid, {}, variants, defaults, side_by_side=_BASELINES, needs_nodes=needs_nodes)
 
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         _ours(),
+        _auto(),
         _baseline("pcbm", "PCBM", PCBM),
         _baseline(
             "pscbm",
@@ -130,11 +205,41 @@ METHODS: dict[str, Method] = {
             penalties=(7e-5, 7e-4, 7e-3, 7e-2),
             variants=({"min_score": 0.20}, {"min_score": None}),
         ),
-        _baseline("sparse-autoencoder", "Sparse AE", SparseAutoencoder, (0.001, 0.01, 0.03), (1e-4, 3e-4, 1e-3)),
+        _baseline(
+            "sparse-autoencoder",
+            "Sparse AE",
+            SparseAutoencoder,
+            (0.001, 0.01, 0.03),
+            (1e-4, 3e-4, 1e-3),
+            needs_nodes=True,
+        ),
         _baseline("slr-avd", "SLR-AVD", SLRAVD),
     )
 }
-"""Ours first, then the baselines in the paper's order."""
+"""Ours first, as in the paper and with settings chosen on validation rows, then the baselines in the paper's order."""
+
+
+def _rival(name: str, title: str, estimator: type[Bottleneck], grid: Mapping[str, Sequence[Any]]) -> Method:
+    train, defaults = partial(_train_logistic, estimator), estimator().get_params()
+    return Method(
+        name, title, train, grid, defaults=defaults, side_by_side=tuple(grid), ignored=OF_NODES, deterministic=True
+    )
+
+
+RIVALS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        _rival("logistic", "Logistic regression, all scores", LogisticRidge, {"penalty": CEILING_L2}),
+        _rival("l1-logistic", "l1 logistic regression", LogisticLasso, {"strength": STRENGTHS}),
+        _rival(
+            "l1-logistic-refitted",
+            "l1 logistic regression, refitted",
+            LogisticLasso,
+            {"strength": STRENGTHS, "refit": REFIT_L2},
+        ),
+    )
+}
+"""Without nodes: the ceiling, and what is to be beaten in accuracy for the number of concepts per class."""
 
 
 def find_method(name: str) -> Method:
@@ -147,6 +252,6 @@ def find_method(name: str) -> Method:
     'PCBM'
     """
     if ":" not in name:
-        return find_named(name, METHODS, "an estimator of your own as module:Class, or a method")
+        return find_named(name, METHODS | RIVALS, "an estimator of your own as module:Class, or a method")
     own = load_own(name)
-    return Method(name, own.title, own.train, code=own.code)
+    return Method(name, own.title, own.train, own.grid, own.dials, code=own.code)

@@ -34,13 +34,13 @@ def show_clouds(name: str, note: str) -> Callable[[Collected], Shown]:
 
 
 def _draw_clouds(source: Source, runs: Mapping[Any, Runs]) -> Figure:
-    """The first run of each method, which tells the parameters that were chosen, is trained again."""
+    """The first run of each method is trained again."""
     table = source.load()
-    firsts = {method: found.runs[0] for method, found in runs.items() if found.runs}
-    figure, axes = _subplots(len(firsts), 1, _CLOUDS)
-    for (name, run), ax in zip(firsts.items(), axes, strict=True):
-        method, parameters = find_method(name), run.chosen | run.config["parameters"]
-        model = method.train(table.part("train"), [run.seed], [parameters])[0][0]
+    found = {method: own for method, own in runs.items() if own.runs}
+    figure, axes = _subplots(len(found), 1, _CLOUDS)
+    for (name, own), ax in zip(found.items(), axes, strict=True):
+        method = find_method(name)
+        model = method.train(table.part("train"), [own.runs[0].seed], [own.parameters])[0][0]
         title = f"{method.title} on {source.title}"
         word_clouds(explain_model(model, table.part("test").frame), ax, title=title)
     return figure

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib
 import inspect
+import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,21 +24,27 @@ from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
+_OF_CLASSES = ("class_scores", "predict_proba")  # a method need not have them
+
 
 class OwnMethod(NamedTuple):
     """An estimator of the user's own.
 
     Attributes:
         name: as given, module:Class.
-        title: that of the class.
+        title: the attribute ``title`` of the class, or its name.
         estimator: not fitted.
         code: hash of its source.
+        grid: the attribute ``tuning_grid`` of the class: values to try of each parameter on validation rows.
+        dials: the attribute ``tuning_dials``: the same for parameters that trade accuracy for sparsity.
     """
 
     name: str
     title: str
     estimator: Any
     code: str
+    grid: Mapping[str, Sequence[Any]]
+    dials: Mapping[str, Sequence[Any]]
 
     def train(
         self, rows: ConceptScores, seeds: Sequence[int], settings: Sequence[Mapping[str, Any]]
@@ -64,18 +73,33 @@ class OwnModel(BaseEstimator):
         self.node_attributions_ = _matrix(
             given, (None, len(self.concepts_)), f"{name} to have node_attributions_ of shape (nodes, {{}}) after fit"
         )
-        self.class_attributions_ = getattr(self, "class_attributions_", None)
+        of_classes = getattr(self, "class_attributions_", None)
+        self.class_attributions_ = None
+        if of_classes is not None:
+            self.class_attributions_ = _matrix(
+                of_classes,
+                (None, len(self.node_attributions_)),
+                f"class_attributions_ of {name}, if it has any, to be of shape (classes, {{}})",
+            )
 
     def __getattr__(self, attribute: str) -> Any:
         """What it has beyond that, such as ``n_parameters_`` or ``random_state``."""
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         try:
-            return getattr(self._model, attribute)
+            found = getattr(self._model, attribute)
         except AttributeError:  # it may be optional
             raise
         except Exception as error:
             raise _failure(self._name, attribute, error) from error
+        if attribute == "remove_concepts":
+            return self._remove
+        return partial(_call, self._name, found) if attribute in _OF_CLASSES else found
+
+    def _remove(self, names: Any) -> OwnModel:
+        edited = copy.copy(self)
+        edited._model = _call(self._name, self._model.remove_concepts, names)
+        return edited
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"OwnModel({self._name})"
@@ -87,6 +111,13 @@ class OwnModel(BaseEstimator):
     def fit(self, X: Any, y: Any) -> OwnModel:
         """It is fitted; scikit-learn takes only what has this for an estimator."""
         raise ChoqolateError(f"Expected {self._name} to be fitted once, but it is fitted. Make a new one.")
+
+    def node_inputs(self, X: Any) -> np.ndarray:
+        """What the nodes weigh: the scores, unless the estimator says something else."""
+        given = _call(self._name, self._model.node_inputs, X) if hasattr(self._model, "node_inputs") else X
+        return _matrix(
+            given, (len(X), None), f"the node_inputs of {self._name} to give a matrix of shape ({{}}, inputs)"
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels as text, each of them one that the training rows have."""
@@ -114,6 +145,11 @@ class OwnModel(BaseEstimator):
         return _matrix(given, (len(X), None), f"the transform of {self._name} to give a matrix of shape ({{}}, nodes)")
 
 
+def _call(name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    with _naming(name, method.__name__):
+        return method(*arguments)
+
+
 def load_own(name: str) -> OwnMethod:
     """An estimator of the user's own by its name, module:Class; modules in the working directory are found.
 
@@ -139,7 +175,35 @@ def load_own(name: str) -> OwnMethod:
         )
     source = inspect.getsourcefile(type(estimator))
     code = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source is not None else ""
-    return OwnMethod(name, attribute, estimator, code)
+    title = getattr(estimator, "title", None)
+    grid, dials = (_values_to_try(name, estimator, said) for said in ("tuning_grid", "tuning_dials"))
+    return OwnMethod(name, title if isinstance(title, str) and title else attribute, estimator, code, grid, dials)
+
+
+def _values_to_try(name: str, estimator: Any, attribute: str) -> dict[str, list[Any]]:
+    """A dictionary from parameters to values; both go into the results file."""
+    given = getattr(estimator, attribute, None)
+    if given is None:
+        return {}
+    known = estimator.get_params()
+    expected = f"Expected {attribute} of {name} to be a dictionary from its parameters to lists of values"
+    if not isinstance(given, Mapping):
+        raise ChoqolateError(f"{expected}, but it is {given!r}.")
+    unknown = [parameter for parameter in given if parameter not in known]
+    if unknown:
+        raise ChoqolateError(f"{expected}, but it has no parameter {unknown[0]!r}. It has {listed(sorted(known))}.")
+    values: dict[str, list[Any]] = {}
+    for parameter, several in given.items():
+        try:
+            values[parameter] = json.loads(json.dumps(list(several)))
+        except (TypeError, ValueError):
+            values[parameter] = []
+        if not values[parameter] or isinstance(several, str):
+            raise ChoqolateError(
+                f"{expected}, such as {{'penalty': [0.001, 0.01]}}, but {parameter!r} has {several!r}. "
+                "Values are numbers, texts, booleans or None."
+            )
+    return values
 
 
 def _matrix(given: Any, shape: tuple[int | None, int | None], expected: str) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from choqolate.experiments.engine.experiment import (
     Shown,
 )
 from choqolate.experiments.engine.results import Results
-from choqolate.experiments.engine.runner import Declared, run_settings
+from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.writing import PAGES, write_page, write_shown, write_summary
 
@@ -146,11 +146,18 @@ def _show(
     if chosen:
         try:
             shown = experiment.show(Collected(chosen, options))
+            shown = replace(shown, notes=[*shown.notes, *_pseudo_labels(chosen)])
             files = tuple(write_shown(shown, folder))
         except ChoqolateError as error:  # of figures that train what they show
             missing |= {source.name: str(error) for source in chosen}
             failed += [_failed(experiment.title, source, str(error)) for source in chosen]
     return Reproduction(experiment, shown, files, missing, tuple(dict.fromkeys(failed)))
+
+
+def _pseudo_labels(sources: Iterable[Source]) -> list[str]:
+    """A sentence on each source whose labels are no annotations."""
+    known = {source: source.labels_from for source in sources}
+    return [f"Labels of {source.title}: {said}." for source, said in known.items() if said]
 
 
 def _failed(what: str, source: Source, reason: str) -> str:
@@ -189,7 +196,8 @@ class _Plan(NamedTuple):
 
 def _plan(experiment: Experiment, sources: Mapping[str, Source], absent: Mapping[str, str]) -> _Plan:
     named = [name for name in experiment.data if name in sources or name in absent]
-    names = named or list(sources)
+    own = [name for name in sources if name not in DATASETS]
+    names = [*named, *own] if named else list(sources)
     lacking = {name: absent[name] for name in names if name in absent}
     chosen: list[Source] = []
     for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,20 +18,10 @@ from choqolate._util.progress import item_bar, shows_bars
 from choqolate._util.ray_cluster import check_engine
 from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError, ChoqolateWarning
-from choqolate.experiments.engine.experiment import Label, Runs, RunSetting
 from choqolate.experiments.engine.results import Results, Run
-from choqolate.experiments.engine.sources import Source
-from choqolate.experiments.engine.tasks import Asked, Config, Task, pieces, unmet
+from choqolate.experiments.engine.tasks import Config, Task
 
 _RETRIES = 3  # of a batch that brings its process down, or loses its node, every time
-
-
-class Declared(NamedTuple):
-    """Settings by label, the source to run them on, and for which seeds."""
-
-    source: Source
-    settings: Mapping[Any, RunSetting]
-    seeds: Sequence[int]
 
 
 class Batch(NamedTuple):
@@ -65,47 +55,6 @@ class Finished:
         return self.failures.get(_config_key(config))
 
 
-def run_settings(
-    declared: Sequence[Declared],
-    results: Results,
-    *,
-    processes: int | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-    verbose: bool = True,
-) -> list[dict[Label, Runs]]:
-    """Run what is missing of some settings in the results file, and hand back the runs of each, under its label.
-
-    What a setting needs and its source lacks is the reason that it is not run. For the arguments see :func:`run_tasks`.
-    """
-    plans = [{label: _plan(source, setting) for label, setting in settings.items()} for source, settings, _ in declared]
-    batches = [
-        Batch(piece, tuple(one.seeds))
-        for one, plan in zip(declared, plans, strict=True)
-        for piece in reversed(pieces(one.source, [asked for asked in plan.values() if isinstance(asked, Asked)]))
-    ]  # a sweep grows: its longest training goes first
-    finished = run_tasks(
-        batches, results, processes=processes, engine=engine, address=address, tell=tell, verbose=verbose
-    )
-    return [
-        {label: _runs(one.settings[label], plan[label], one.seeds, finished) for label in plan}
-        for one, plan in zip(declared, plans, strict=True)
-    ]
-
-
-def _plan(source: Source, setting: RunSetting) -> Asked | str:
-    """What to ask for, or why not."""
-    return unmet(source, setting) or Asked.on(source, setting)
-
-
-def _runs(setting: RunSetting, planned: Asked | str, seeds: Iterable[int], finished: Finished) -> Runs:
-    if isinstance(planned, str):
-        return Runs(setting, reason=planned)
-    failure = finished.reason(planned.config)
-    return Runs(setting, tuple(finished.of(planned.config, seeds)), failure or "not run", failure is not None)
-
-
 def run_tasks(
     wanted: Sequence[Batch],
     results: Results,
@@ -115,6 +64,7 @@ def run_tasks(
     address: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
     verbose: bool = True,
+    what: str = "training",
 ) -> Finished:
     """Run what is missing in the results file.
 
@@ -129,6 +79,7 @@ def run_tasks(
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
         verbose: show a progress bar (on a terminal).
+        what: is done, in a word.
     """
     check_engine(engine, address)
     known = _read(results)
@@ -140,12 +91,12 @@ def run_tasks(
     total = sum(len(batch.seeds) * len(batch.task.configs()) for batch in batches)
     with (
         _executor(engine if batches else "local", address, processes, tell) as (work, slots),
-        item_bar(total, "training runs", enabled=verbose) as advance,
+        item_bar(total, f"{what} runs", enabled=verbose) as advance,
     ):
         workers = min(processes or slots, len(batches))
         if batches:
             size = f"{counted(total, 'run')} in {counted(len(batches), 'batch', 'batches')}"
-            tell(f"training {size}, {workers} at a time")
+            tell(f"{what}: {size}, {workers} at a time")
         for batch, answer in work(batches, workers):
             noted += answer.warnings
             results.append(answer.runs)
@@ -290,5 +241,7 @@ def _do(batch: Batch) -> _Answer:
 def _become_worker(parent: int) -> None:
     serve(parent)
     import torch
+    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(1)  # the other cores belong to the other processes
+    threadpool_limits(1)

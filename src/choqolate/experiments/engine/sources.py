@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,11 +13,13 @@ from typing import Any
 
 from choqolate._util.checks import find_concepts
 from choqolate._util.files import write_bytes
+from choqolate.analysis.control_tables import control_table
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
 from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.new_images import find_images
 from choqolate.concepts.score_images import dataset_vocabulary, score_images
 from choqolate.data.scores import ConceptScores
-from choqolate.datasets import find_dataset
+from choqolate.datasets import DATASETS, find_dataset
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
 from choqolate.errors import ChoqolateError
 
@@ -34,10 +37,13 @@ class Source:
         scores: the file.
         fingerprint: of all that the file says, see :func:`fingerprint`.
         embeddings: folder with the vectors of the images, for what needs them.
+        others: file with scores of the same images for other names, for controls.
         spurious: concepts known to be spurious; by default those that the table marks.
         subjects: what spurious words are paired with in prompts; by default the classes.
         n_classes: only the first so many classes.
+        core_only: without the spurious concepts.
         in_paper: whether the paper's numbers may stand beside ours.
+        images: the folder that the paths of the scores start from, for what mixes images.
     """
 
     name: str
@@ -48,12 +54,15 @@ class Source:
     spurious: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
     n_classes: int | None = None
+    core_only: bool = False
     in_paper: bool = False
+    others: Path | None = None
+    images: Path | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", self.scores.absolute())  # workers may have another working directory
-        if self.embeddings is not None:
-            object.__setattr__(self, "embeddings", self.embeddings.absolute())
+        for name in ("scores", "embeddings", "others", "images"):  # workers may have another working directory
+            path = getattr(self, name)
+            object.__setattr__(self, name, None if path is None else path.absolute())
 
     def config(self) -> dict[str, Any]:
         """What tells results on this source from those on others."""
@@ -62,7 +71,14 @@ class Source:
             said["n_classes"] = self.n_classes
         if self.spurious:
             said["spurious"] = sorted(self.spurious)
+        if self.core_only:
+            said["core_only"] = True
         return said
+
+    @property
+    def labels_from(self) -> str | None:
+        """What the labels are, if they are not annotations: pseudo-labels, and of which classifier."""
+        return _load(self.scores, self.fingerprint).provenance.labels_from
 
     def load(self) -> ConceptScores:
         """The labelled rows, with a split."""
@@ -72,6 +88,8 @@ class Source:
             table = replace(table, spurious=self.spurious)
         if self.n_classes is not None:
             table = first_classes(table, self.n_classes)
+        if self.core_only:
+            table = table.select([name for name in table.concepts if name not in set(table.spurious)])
         for part in ("train", "test"):
             table.part(part)  # before the work, not after
         return table
@@ -111,19 +129,29 @@ def first_classes(table: ConceptScores, n_classes: int) -> ConceptScores:
 
 
 def table_source(
-    path: Path, *, spurious: tuple[str, ...] = (), embeddings: Path | None = None, name: str | None = None
+    path: Path,
+    *,
+    spurious: tuple[str, ...] = (),
+    embeddings: Path | None = None,
+    others: Path | None = None,
+    images: Path | None = None,
+    name: str | None = None,
 ) -> Source:
     """A user's own table of scores.
 
     Raises:
-        ChoqolateError: if the table has no labels, no rows to train or to test on, or lacks a spurious concept.
+        ChoqolateError: if the table has no labels, no rows to train or to test on, or lacks a spurious concept; or if
+            none of its images is in the given folder.
     """
     table = ConceptScores.load(path)
     if not len(table):
         raise ChoqolateError(f"Expected rows in {path}, but it has none.")
-    source = Source(name or path.stem, name or path.stem, path, fingerprint(table), embeddings, spurious)
+    if images is not None:
+        find_images(table, images)
+    title = name or path.stem
+    source = Source(title, title, path, fingerprint(table), embeddings, spurious, others=others, images=images)
     source.load()
-    return source
+    return _marked(source)
 
 
 def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True) -> Source:
@@ -142,7 +170,7 @@ def birds_source(folder: Path, n_images: int = N_IMAGES, *, verbose: bool = True
         return score_images(rows, words, backbone="mini", device="cpu", **options)
 
     source = _prepared(place, BIRDS.name, BIRDS.title, wanted, make)
-    return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core)
+    return replace(source, embeddings=place / "embeddings", subjects=BIRDS.core, images=place / "images")
 
 
 def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None, *, verbose: bool = True) -> Source:
@@ -152,23 +180,40 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
         ChoqolateError: if there is no copy, or it lacks files; the message says what was expected.
     """
     dataset, place = find_dataset(name), folder / name
-    labels = root / f"{name}.csv"  # COCO's places are in a file of their own
-    if "labels" in dataset.options and not labels.exists():
-        raise ChoqolateError(
-            f"Expected {labels} with the columns image and class, such as val2017/000000000139.jpg and home or hotel, "
-            f"but it does not exist. {dataset.title} itself has no such classes."
-        )
-    rows = dataset.read(root, **({"labels": labels} if "labels" in dataset.options else {}))
+    rows = dataset.read(root, **(_label_file(name, root, place, backbone) if "labels" in dataset.options else {}))
     words = dataset_vocabulary(name)
     parts = (rows.paths, rows.labels, rows.split, rows.groups)
     known = _hash([*(None if part is None else part.tolist() for part in parts), rows.classes])
     wanted = {"rows": known, "backbone": backbone or DEFAULT_BACKBONE, "words": _hash(words.as_record().as_dict())}
+    wanted |= {"labels_from": rows.labels_from} if rows.labels_from else {}
 
     def make() -> ConceptScores:
         return score_images(rows, words, backbone=backbone, embeddings=place / "embeddings", verbose=verbose)
 
     source = _prepared(place, name, dataset.title, wanted, make)
-    return replace(source, embeddings=place / "embeddings", in_paper=True)
+    return _marked(replace(source, embeddings=place / "embeddings", in_paper=True, images=rows.root))
+
+
+def _marked(source: Source) -> Source:
+    """The source with a title that says so if its labels are predictions: it stands in every table and figure."""
+    return source if source.labels_from is None else replace(source, title=f"{source.title} (pseudo-labels)")
+
+
+def _label_file(name: str, root: Path, place: Path, backbone: str | None) -> dict[str, Path]:
+    """COCO's location classes are in a file of their own, or follow from the predicted places in another."""
+    files = {"labels": root / f"{name}.csv", "places": root / f"{name}.places.csv"}
+    found = {option: file for option, file in files.items() if file.exists()}
+    if len(found) == 1:
+        return found
+    expected = f"Expected {files['labels']} with the columns image and class or {files['places']} with image and place"
+    if found:
+        raise ChoqolateError(f"{expected}, but both exist. Remove or rename one.")
+    encoder = ["--backbone", backbone] if backbone else []
+    command = ["choqolate", "places", root, "-o", files["places"], "--embeddings", place / "embeddings", *encoder]
+    raise ChoqolateError(
+        f"{expected}, but neither exists. {find_dataset(name).title} itself has no such classes. To predict places: "
+        f"{shlex.join(map(str, command))}"
+    )
 
 
 def paper_sources(
@@ -181,6 +226,8 @@ def paper_sources(
     verbose: bool = True,
 ) -> tuple[dict[str, Source], dict[str, str]]:
     """What there is of some data sets in a folder, as scores (``NAME.parquet``) or as copies; and why others are not.
+
+    Score tables with other names are data sets of the user's own.
 
     Args:
         names: of the data sets.
@@ -207,6 +254,10 @@ def paper_sources(
                 sources[name] = copy_source(name, root, folder, backbone, verbose=verbose)
         except ChoqolateError as error:
             absent[name] = str(error)
+    for path in sorted(root.glob("*.parquet")):
+        if path.stem not in DATASETS:
+            tell(f"{path.name} takes part as a data set of your own")
+            sources[path.stem] = table_source(path)
     return sources, absent
 
 
@@ -215,7 +266,7 @@ def _scored_source(name: str, path: Path) -> Source:
     dataset, source = find_dataset(name), table_source(path, name=name)
     table = source.load()
     known = () if table.spurious else tuple(word for word in dataset.spurious if word in table.concepts)
-    return replace(source, title=dataset.title, spurious=known, in_paper=True)
+    return _marked(replace(source, title=dataset.title, spurious=known, in_paper=True))
 
 
 def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: Callable[[], ConceptScores]) -> Source:
@@ -237,6 +288,26 @@ def _read_mark(mark: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return known if isinstance(known, dict) and "fingerprint" in known else None
+
+
+def load_control(source: Source, kind: str, draw: int) -> ConceptScores:
+    """The rows of a source with concepts that mean nothing to the task.
+
+    Raises:
+        ChoqolateError: if something is lacking for it.
+    """
+    others = None if source.others is None else ConceptScores.load(source.others)
+    return control_table(source.load(), kind, seed=draw, others=others, embeddings=load_embeddings(source))
+
+
+@lru_cache(maxsize=16)
+def control_problem(source: Source, kind: str) -> str | None:
+    """Why there can be no such control on a source, or ``None``."""
+    try:
+        load_control(source, kind, 0)
+    except ChoqolateError as error:
+        return str(error)
+    return None
 
 
 def load_embeddings(source: Source) -> Embeddings | None:

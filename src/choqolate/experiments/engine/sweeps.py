@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
@@ -42,21 +43,24 @@ def sweep(
     settings: Callable[[Source, Options], Mapping[SweepRow, RunSetting]],
     note: str = "",
     misfit: Callable[[Source], str | None] = lambda source: None,
+    seeds: int = SEEDS,
+    rivals: bool = True,
 ) -> Experiment:
     """An experiment with one row per setting.
 
     Args:
-        name, title, paper, data, misfit: of the experiment.
+        name, title, paper, data, misfit, seeds: of the experiment.
         caption: of the table; ``{data}`` is the data set.
         heads: of the texts that lead a row.
         settings: what to run on a source, by row.
         note: what is to be said about it.
+        rivals: whether the best row of a column is bold.
     """
 
     def show(collected: Collected) -> Shown:
         files = {source: f"{name}-{source.name}" if len(collected.runs) > 1 else name for source in collected.runs}
         tables = {
-            files[source]: _table(caption.format(data=source.title), heads, source, runs)
+            files[source]: _table(caption.format(data=source.title), heads, source, runs, rivals)
             for source, runs in collected.runs.items()
         }
         panels = {source: _panels(source, runs) for source, runs in collected.runs.items()}
@@ -66,10 +70,10 @@ def sweep(
             figures = {files[source]: trade_off_grid(own, down=True) for source, own in panels.items()}
         return Shown(tables, figures, [note] if note else [])
 
-    return Experiment(name, title, paper, data, SEEDS, settings, show, misfit)
+    return Experiment(name, title, paper, data, seeds, settings, show, misfit)
 
 
-def _table(caption: str, heads: tuple[str, ...], source: Source, runs: Mapping[SweepRow, Runs]) -> Table:
+def _table(caption: str, heads: tuple[str, ...], source: Source, runs: Mapping[SweepRow, Runs], rivals: bool) -> Table:
     """Accuracy, Gini and coherence of each setting; on data sets of the paper its numbers beside ours."""
     rows = [
         Row(
@@ -78,7 +82,8 @@ def _table(caption: str, heads: tuple[str, ...], source: Source, runs: Mapping[S
         )
         for row, own in runs.items()
     ]
-    return Table(caption, heads, [METRICS[name] for name in COLUMNS], rows)
+    columns = [METRICS[name] if rivals else replace(METRICS[name], higher_is_better=None) for name in COLUMNS]
+    return Table(caption, heads, columns, rows)
 
 
 def _panels(source: Source, runs: Mapping[SweepRow, Runs]) -> dict[str, dict[str, Points]]:

@@ -10,19 +10,27 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from choqolate.concepts.embedding import Embeddings
+from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.registry import DEBIASING, Case, missing
 from choqolate.errors import ChoqolateError, SmallRemainderWarning
 from choqolate.estimators.table_training import fit_scores_runs, package_versions
 from choqolate.experiments.engine.experiment import RunSetting
-from choqolate.experiments.engine.measures import Metrics, measuring
-from choqolate.experiments.engine.methods import Method, Parameters, find_method
+from choqolate.experiments.engine.measures import Metrics, measure_removal, measuring, recurrence
+from choqolate.experiments.engine.methods import Parameters, find_method
 from choqolate.experiments.engine.results import Run
-from choqolate.experiments.engine.sources import Source, load_embeddings
-from choqolate.experiments.engine.tuning import is_tuned, open_grid, tune
+from choqolate.experiments.engine.sources import (
+    Source,
+    control_problem,
+    fingerprint,
+    load_control,
+    load_embeddings,
+)
 
 Config = dict[str, Any]
-PROTOCOL = 1
+PROTOCOL = 2
 """Goes up when methods, tuning or measures change, so that runs from before and after are not mixed."""
+DRAWS = 5
+"""Number of different draws of a control; seeds share them in turn."""
 
 
 class Done(NamedTuple):
@@ -50,29 +58,30 @@ class Task(Protocol):
 
 
 class Asked(NamedTuple):
-    """A setting, and what tells its runs from all others."""
+    """A setting, all parameters to train it with, and what tells its runs from all others."""
 
     setting: RunSetting
+    parameters: Parameters
     config: Config
 
     @classmethod
-    def on(cls, source: Source, setting: RunSetting) -> Asked:
-        """The setting on a source: its runs are known by the data, the method and what is not as usual."""
+    def on(cls, source: Source, setting: RunSetting, chosen: Parameters | None = None) -> Asked:
+        """The setting on a source: its runs are known by the data, the method and what is not as usual.
+
+        Args:
+            source: the scores.
+            setting: which one.
+            chosen: what was chosen on validation rows of the parameters that the setting leaves open.
+        """
         method = find_method(setting.method)
-        config: Config = {"protocol": PROTOCOL, "data": _variant(source, setting).config(), "method": setting.method}
-        parameters = {"parameters": method.unusual(setting.parameters)}
+        parameters = dict(chosen or {}) | dict(setting.parameters)
+        config: Config = {"protocol": PROTOCOL, "data": variant_of(source, setting).config(), "method": setting.method}
+        config |= {"parameters": method.unusual(parameters)} | ({"code": method.code} if method.code else {})
         if setting.debiasing is not None:
-            vectors = _vectors(source, setting.debiasing)
-            return cls(setting, config | parameters | vectors | {"debiasing": setting.debiasing})
-        config |= {"rule": setting.rule} | ({"code": method.code} if method.code else {})
-        return cls(setting, config | parameters | _tuned_at(method, setting))
-
-
-def _tuned_at(method: Method, setting: RunSetting) -> Config:
-    """The parameters that were set while others were chosen, if any were chosen and with other values than trained."""
-    tuned_at = method.unusual(setting.tuned_at)
-    counts = open_grid(method, setting.rule) and tuned_at != method.unusual(setting.parameters)
-    return {"tuned_at": tuned_at} if counts else {}
+            config |= _vectors(source, setting.debiasing) | {"debiasing": setting.debiasing}
+        if setting.control is not None:
+            config |= {"control": setting.control} | _drawn_from(source)
+        return cls(setting, parameters, config)
 
 
 def _vectors(source: Source, way: str) -> Config:
@@ -83,16 +92,30 @@ def _vectors(source: Source, way: str) -> Config:
     return {"encoder": encoder, "subjects": list(source.subjects)}
 
 
-def _variant(source: Source, setting: RunSetting) -> Source:
-    return source if setting.n_classes is None else replace(source, n_classes=setting.n_classes)
+def _drawn_from(source: Source) -> Config:
+    """What controls depend on: names of another table, or the vectors of the images."""
+    if source.others is not None:
+        return {"others": fingerprint(ConceptScores.load(source.others))[:16]}
+    return {} if source.embeddings is None else {"encoder": Embeddings.load(source.embeddings).folder.backbone.identity}
+
+
+def variant_of(source: Source, setting: RunSetting) -> Source:
+    """The source with as many classes and concepts as the setting wants."""
+    n_classes = source.n_classes if setting.n_classes is None else setting.n_classes
+    return replace(source, n_classes=n_classes, core_only=source.core_only or setting.core_only)
 
 
 def unmet(source: Source, setting: RunSetting) -> str | None:
     """What a source lacks that a setting needs, in words; ``None`` if it lacks nothing."""
+    if setting.core_only and not source.load().spurious:
+        return "needs concepts that are marked as spurious"
     if setting.debiasing is None:
-        return None
+        without = "n_nodes" in setting.parameters and setting.parameters["n_nodes"] is None
+        if without and find_method(setting.method).needs_nodes:
+            return "needs nodes"
+        return None if setting.control is None else control_problem(source, setting.control)
     way, table = DEBIASING[setting.debiasing], source.load()
-    lack = missing(way, Case((), table, table.spurious, {}, load_embeddings(source)))
+    lack = missing(way, Case((), table, table.spurious, {}, load_embeddings(source), images=source.images))
     return None if lack is None else lack.removeprefix(f"{way.title} ")
 
 
@@ -100,25 +123,23 @@ def pieces(source: Source, asked: Iterable[Asked]) -> list[Piece]:
     """Settings grouped by what can be trained together; the order is that of the first of each group."""
     groups: dict[str, list[Asked]] = {}
     for one in asked:
-        groups.setdefault(json.dumps(_common(one.setting), sort_keys=True, default=str), []).append(one)
+        groups.setdefault(json.dumps(_common(one), sort_keys=True, default=str), []).append(one)
     return [Piece(source, tuple(members)) for members in groups.values()]
 
 
-def _common(setting: RunSetting) -> list[Any]:
+def _common(asked: Asked) -> list[Any]:
     """What settings have in common that are trained together.
 
-    Ways of debiasing start from the same models. What is chosen on validation rows is chosen once for all settings that
-    rest on it. All else shares its work only where the method trains parameters side by side.
+    Ways of debiasing start from the same models. All else shares its work only where the method trains parameters side
+    by side.
     """
-    method = find_method(setting.method)
-    place = [setting.method, setting.n_classes, setting.rule, setting.debiasing is not None]
+    setting = asked.setting
+    place = [setting.method, setting.n_classes, setting.core_only, setting.debiasing is not None, setting.control]
     if setting.debiasing is not None:
-        return [*place, dict(setting.parameters)]
-    if is_tuned(method, setting.rule):
-        return [*place, dict(setting.tuned_at)]
-    aside = method.side_by_side
-    own = {name: value for name, value in setting.parameters.items() if name not in aside}
-    return [*place, own, sorted(set(setting.parameters) & set(aside))]
+        return [*place, dict(asked.parameters)]
+    aside = find_method(setting.method).side_by_side
+    own = {name: value for name, value in asked.parameters.items() if name not in aside}
+    return [*place, own, sorted(set(asked.parameters) & set(aside))]
 
 
 @dataclass(frozen=True)
@@ -136,16 +157,20 @@ class Piece:
     def configs(self) -> list[Config]:
         return [one.config for one in self.asked]
 
+    def seeds(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Those of some seeds that are worth running."""
+        return find_method(self.asked[0].setting.method).seeds(wanted)
+
     def part(self, places: Sequence[int]) -> Piece:
         return replace(self, asked=tuple(self.asked[place] for place in places))
 
     def run(self, seeds: Sequence[int]) -> Done:
         start = time.perf_counter()
-        settings = [one.setting for one in self.asked]
-        work = _train if settings[0].debiasing is None else _debias
+        first = self.asked[0].setting
+        work = _train if first.debiasing is None else _debias
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallRemainderWarning)  # no news among many runs
-            found = work(_variant(self.source, settings[0]), settings, seeds)
+            found = work(variant_of(self.source, first), self.asked, seeds)
         done = {place: models for place, models in enumerate(found) if not isinstance(models, str)}
         configs = [self.asked[place].config for place in done]
         problems = {place: why for place, why in enumerate(found) if isinstance(why, str)}
@@ -157,28 +182,40 @@ class _Measured(NamedTuple):
     chosen: Mapping[str, Any]
 
 
-def _train(source: Source, settings: Sequence[RunSetting], seeds: Sequence[int]) -> list[list[_Measured] | str]:
-    """Train a method in several settings; what these leave open is chosen once, on validation rows."""
-    table, first = source.load(), settings[0]
-    method = find_method(first.method)
-    chosen = dict(tune(method, table, first.tuned_at, first.rule)[0].parameters)
-    trained = method.train(table.part("train"), seeds, [chosen | dict(setting.parameters) for setting in settings])
-    measure = measuring(table)
-    return [[_Measured(measure(model), chosen) for model in models] for models in trained]
+def _train(source: Source, asked: Sequence[Asked], seeds: Sequence[int]) -> list[list[_Measured] | str]:
+    """Train a method in several settings; on controls, each draw with its share of the seeds."""
+    method, kind = find_method(asked[0].setting.method), asked[0].setting.control
+    original = replace(source, core_only=False).load() if source.core_only else None
+    found: list[dict[int, _Measured]] = [{} for _ in asked]
+    for draw, own in _by_draw(seeds, kind is not None).items():
+        table = source.load() if kind is None else load_control(source, kind, draw)
+        measure = measuring(table, original=original)
+        trained = method.train(table.part("train"), own, [one.parameters for one in asked])
+        for measured, models in zip(found, trained, strict=True):
+            for seed, model, again in zip(own, models, recurrence(models), strict=True):
+                measured[seed] = _Measured(measure(model) | measure_removal(model, table) | again, {})
+    return [[measured[seed] for seed in seeds] for measured in found]
 
 
-def _debias(source: Source, settings: Sequence[RunSetting], seeds: Sequence[int]) -> list[list[_Measured] | str]:
+def _by_draw(seeds: Sequence[int], is_control: bool) -> dict[int, list[int]]:
+    """The seeds that share a draw of a control."""
+    if not is_control:
+        return {0: list(seeds)}
+    return {draw: [seed for seed in seeds if seed % DRAWS == draw] for draw in dict.fromkeys(k % DRAWS for k in seeds)}
+
+
+def _debias(source: Source, asked: Sequence[Asked], seeds: Sequence[int]) -> list[list[_Measured] | str]:
     """Train CHOQOLATE once, then do each thing that may free it from a bias; a text where that cannot be done."""
-    case = _bias_case(source, settings[0].parameters, seeds)
+    case = _bias_case(source, asked[0].parameters, seeds)
     found: list[list[_Measured] | str] = []
-    for setting in settings:
-        assert setting.debiasing is not None
+    for one in asked:
+        assert one.setting.debiasing is not None
         try:
-            models, table = DEBIASING[setting.debiasing].apply(case)
+            models, table = DEBIASING[one.setting.debiasing].apply(case)
         except ChoqolateError as error:  # of this way alone, such as a word that the encoder does not know
             found.append(str(error))
             continue
-        measure = measuring(table, information=False)
+        measure = measuring(table, information=False, original=case.table)
         found.append([_Measured(measure(model), model.provenance_.debiasing or {}) for model in models])
     return found
 
@@ -194,6 +231,7 @@ def _bias_case(source: Source, parameters: Parameters, seeds: Sequence[int]) -> 
         parameters=dict(parameters) | {"device": "cpu"},
         embeddings=load_embeddings(source),
         subjects=source.subjects or table.classes,
+        images=source.images,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.methods import Method, Parameters
 from choqolate.explain.model_protocols import ConceptModel
@@ -33,58 +31,74 @@ class Tried:
     gini: float
 
 
-def tune(method: Method, table: ConceptScores, fixed: Parameters, rule: str = "accuracy") -> list[Tried]:
-    """Try all settings of a method; the first in the list is the one to take.
+def choose(tried: Iterable[Tried], rule: str) -> Parameters:
+    """The setting to take.
 
     ``"accuracy"`` takes the best mean accuracy on the validation rows and, of equals, the largest Attribution Gini.
-    ``"sparsest"`` takes the largest Attribution Gini within a point of the best accuracy. The validation rows are those
-    of the table; without any, a fifth of the training rows. Test rows are never looked at.
+    ``"sparsest"`` takes the largest Attribution Gini within a point of the best accuracy.
+
+    >>> tried = [Tried({"penalty": 1e-5}, 0.912, 0.4), Tried({"penalty": 1e-3}, 0.905, 0.7)]
+    >>> choose(tried, "accuracy"), choose(tried, "sparsest")
+    ({'penalty': 1e-05}, {'penalty': 0.001})
+    """
+    check_choice("rule", rule, RULES)
+    found = list(tried)
+    if rule == "sparsest":
+        least = least_accuracy(one.accuracy for one in found)
+        best = min(found, key=lambda one: (one.accuracy < least, -one.gini, -one.accuracy))
+    else:
+        best = min(found, key=lambda one: (-one.accuracy, -one.gini))
+    return best.parameters
+
+
+def settings_to_try(method: Method, fixed: Parameters, rule: str) -> list[list[Parameters]]:
+    """All settings of the parameters that are left open, in groups that are trained together.
+
+    A group shares one pass over the data. It is what is lost if a search is stopped, so the values of the first
+    parameter of the grid are groups of their own, unless there is only one parameter or one fit for all seeds.
 
     Args:
         method: which one.
-        table: scores with labels and a split.
         fixed: parameters that are not chosen, such as ``n_nodes``.
-        rule: one of ``RULES``.
+        rule: one of ``RULES``; the dials of a method are tried by the rule ``"sparsest"`` alone.
     """
     check_choice("rule", rule, RULES)
-    grid = {name: values for name, values in open_grid(method, rule).items() if name not in fixed}
-    open_variants = [{name: v for name, v in variant.items() if name not in fixed} for variant in method.variants]
-    variants = [variant for k, variant in enumerate(open_variants) if variant not in open_variants[:k]]
-    if not grid and len(variants) == 1:
-        return [Tried({}, np.nan, np.nan)]
-    try:
-        train, validation = validation_split(table)
-    except ChoqolateError as error:
-        message = f"{method.title} has its default parameters: no rows can be held out to choose on ({error})"
-        warnings.warn(message, ChoqolateWarning, stacklevel=2)
-        return [Tried({}, np.nan, np.nan)]
-    tried: list[Tried] = []
-    problems: list[ChoqolateError] = []
-    for variant in variants:
-        settings = [dict(variant) | dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        try:
-            models = method.train(train, SEEDS, [dict(fixed) | setting for setting in settings])
-        except ChoqolateError as error:  # of this variant, on these data
-            problems.append(error)
-            continue
-        tried += [_measure(setting, runs, validation) for setting, runs in zip(settings, models, strict=True)]
-    if not tried:
-        raise problems[0]
-    return _ranked(tried, rule)
+    grid = {name: values for name, values in _open_grid(method, rule).items() if name not in fixed}
+    found: list[list[Parameters]] = [list(_combinations(variant, grid)) for variant in _open_variants(method, fixed)]
+    if sum(map(len, found)) < 2:
+        return []
+    is_split = len(grid) > 1 and not method.deterministic
+    return [group for settings in found for group in (_split(settings, grid) if is_split else [settings])]
 
 
-def open_grid(method: Method, rule: str) -> dict[str, Sequence[Any]]:
-    """The values that a rule tries of each parameter of a method."""
+def _open_grid(method: Method, rule: str) -> dict[str, Sequence[Any]]:
     return dict(method.grid) | (dict(method.dials) if rule == "sparsest" else {})
 
 
-def is_tuned(method: Method, rule: str) -> bool:
-    """Whether a rule leaves anything of a method to be chosen."""
-    return bool(open_grid(method, rule)) or len(method.variants) > 1
+def _open_variants(method: Method, fixed: Parameters) -> list[dict[str, Any]]:
+    """The variants without what is fixed, each once."""
+    found: list[dict[str, Any]] = []
+    for variant in method.variants:
+        open_part = {name: value for name, value in variant.items() if name not in fixed}
+        found += [open_part] * (open_part not in found)
+    return found
+
+
+def _combinations(variant: Parameters, grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in product(*grid.values()):
+        yield dict(variant) | dict(zip(grid, values, strict=True))
+
+
+def _split(settings: Sequence[Parameters], grid: Mapping[str, Sequence[Any]]) -> list[list[Parameters]]:
+    first = next(iter(grid))
+    return [[one for one in settings if one[first] == value] for value in grid[first]]
 
 
 def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores]:
-    """Rows to train on and rows to choose on: the table's own, or a fifth of those for training."""
+    """Rows to train on and rows to choose on: the table's own, or a fifth of those for training.
+
+    Test rows are never looked at.
+    """
     train = table.part("train")
     if table.rows.has_part("val"):
         return train, table.part("val")
@@ -94,9 +108,19 @@ def validation_split(table: ConceptScores) -> tuple[ConceptScores, ConceptScores
 
 def mean_accuracy(runs: Sequence[ConceptModel], rows: ConceptScores) -> float:
     """The accuracy on some rows, in the mean over runs."""
-    truth = rows.labels
-    assert truth is not None
-    return float(np.mean([metrics.accuracy(truth, run.predict(inputs(run, rows)).astype(str)) for run in runs]))
+    return float(np.mean([validation_accuracy(run, rows) for run in runs]))
+
+
+def validation_accuracy(model: ConceptModel, rows: ConceptScores) -> float:
+    """The accuracy of one model on some rows."""
+    assert rows.labels is not None
+    return float(metrics.accuracy(rows.labels, model.predict(inputs(model, rows)).astype(str)))
+
+
+def validation_gini(model: ConceptModel) -> float:
+    """The mean Attribution Gini of the nodes, per concept; 0 if no node has any weight."""
+    shares = metrics.per_concept(model.node_attributions_, len(model.concepts_))
+    return float(np.nan_to_num(metrics.mean_over_nodes(metrics.attribution_gini(shares)).mean))
 
 
 def least_accuracy(found: Iterable[float]) -> float:
@@ -106,16 +130,3 @@ def least_accuracy(found: Iterable[float]) -> float:
     0.94
     """
     return max(found) - TOLERANCE
-
-
-def _measure(setting: Mapping[str, Any], runs: Sequence[ConceptModel], rows: ConceptScores) -> Tried:
-    shares = [metrics.per_concept(run.node_attributions_, len(run.concepts_)) for run in runs]
-    gini = [metrics.mean_over_nodes(metrics.attribution_gini(own)).mean for own in shares]
-    return Tried(setting, mean_accuracy(runs, rows), float(np.nan_to_num(np.mean(gini))))
-
-
-def _ranked(tried: Sequence[Tried], rule: str) -> list[Tried]:
-    if rule == "accuracy":
-        return sorted(tried, key=lambda one: (-one.accuracy, -one.gini))
-    least = least_accuracy(one.accuracy for one in tried)
-    return sorted(tried, key=lambda one: (one.accuracy < least, -one.gini, -one.accuracy))

@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_metrics
 from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.protocol import ALL_METHODS, cub_contradiction, with_notes
 from choqolate.experiments.paper.published import DATA, published
 
 EXPERIMENT = Experiment(
@@ -11,5 +12,5 @@ EXPERIMENT = Experiment(
     data=DATA,
     seeds=SEEDS,
     settings=method_settings,
-    show=show_metrics("accuracy", "Accuracy", ["accuracy"], published),
+    show=with_notes(show_metrics("accuracy", "Accuracy", ["accuracy"], published), ALL_METHODS, cub_contradiction),
 )

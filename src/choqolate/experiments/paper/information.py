@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_metrics
 from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import DATA, published
 
 NOTE = (
@@ -16,5 +17,7 @@ EXPERIMENT = Experiment(
     data=DATA,
     seeds=SEEDS,
     settings=method_settings,
-    show=show_metrics("information", "HSIC and CKNNA", ["hsic", "cknna"], published, note=NOTE),
+    show=with_notes(
+        show_metrics("information", "HSIC and CKNNA", ["hsic", "cknna"], published, note=NOTE), ALL_METHODS
+    ),
 )

@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_trade_off
 from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import DATA
 
 EXPERIMENT = Experiment(
@@ -11,5 +12,5 @@ EXPERIMENT = Experiment(
     data=DATA,
     seeds=SEEDS,
     settings=method_settings,
-    show=show_trade_off("trade-off"),
+    show=with_notes(show_trade_off("trade-off"), ALL_METHODS),
 )

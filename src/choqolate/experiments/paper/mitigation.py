@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from choqolate._util.markup import CHECK
 from choqolate.debiasing.registry import DEBIASING, Debiasing
-from choqolate.experiments.engine.experiment import Collected, Experiment, Line, RunSetting, Shown
+from choqolate.experiments.engine.all_methods import settings_of
+from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Line, Options, RunSetting, Shown
+from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import published
 
-METRICS = ("accuracy", "worst_group", "reweighted_accuracy")
+METRICS = ("accuracy", "worst_group", "reweighted_accuracy", "follows")
 HEADS = ("Method", "No group labels", "No training", "Test time")
 NOTE = (
     "Reweighted: groups count as often as in training. A mark says that a method needs no group labels, trains nothing "
     "(not even the last layer), and can be applied to a model in use. The paper marks its oracle, which is a training "
-    "without the words, as free of fine-tuning, and the projections not; with the same weights they train nothing."
+    "without the words, as free of fine-tuning, and the projections not; with the same weights they train nothing. "
+    "Follows the bias: AUC of the class score within a class, for the group that is usual for the class in training "
+    "rather than the others; 0.5 means that the model does not follow the bias."
 )
+AS_TRAINED, WITHOUT = "as trained", "trained without the spurious concepts"
 
 
 def _line(way: Debiasing) -> Line:
@@ -23,8 +31,23 @@ def _line(way: Debiasing) -> Line:
     return Line(way.name, (way.title, *(CHECK if mark else "" for mark in marks)))
 
 
+def _settings(source: Source, options: Options) -> dict[Label, RunSetting]:
+    """Every way out, from the same models; and methods of the user's own, with and without the spurious concepts."""
+    found: dict[Label, RunSetting] = {way: RunSetting(parameters=options.common, debiasing=way) for way in DEBIASING}
+    for name, setting in settings_of(options.own_methods, source, options).items():
+        found |= {(name, AS_TRAINED): setting, (name, WITHOUT): replace(setting, core_only=True)}
+    return found
+
+
+def _own_line(name: str, how: str) -> Line:
+    marks = (CHECK if how == WITHOUT else "", "", "")
+    return Line((name, how), (f"{find_method(name).title}, {how}", *marks))
+
+
 def _show(collected: Collected) -> Shown:
-    table = collected.table("Bias mitigation", HEADS, METRICS, [_line(way) for way in DEBIASING.values()], published)
+    lines = [_line(way) for way in DEBIASING.values()]
+    lines += [_own_line(name, how) for name in collected.options.own_methods for how in (AS_TRAINED, WITHOUT)]
+    table = collected.table("Bias mitigation", HEADS, METRICS, lines, published)
     return Shown({"mitigation": table}, notes=[NOTE])
 
 
@@ -42,7 +65,7 @@ EXPERIMENT = Experiment(
     paper="Table 1",
     data=("waterbirds", "celeba"),
     seeds=20,
-    settings=lambda source, options: {way: RunSetting(parameters=options.common, debiasing=way) for way in DEBIASING},
-    show=_show,
+    settings=_settings,
+    show=with_notes(_show, ALL_METHODS),
     misfit=_misfit,
 )

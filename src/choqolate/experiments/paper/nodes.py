@@ -4,6 +4,7 @@ from choqolate.experiments.engine.experiment import Options, RunSetting
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.sweeps import SweepRow, sweep
+from choqolate.experiments.paper.protocol import ALL_METHODS
 
 NODES, QUICK = (4, 8, 12, 16, 18), (4, 8, 16)
 
@@ -13,7 +14,7 @@ def _settings(source: Source, options: Options) -> dict[SweepRow, RunSetting]:
     for count in QUICK if options.quick else NODES:
         for method in options.methods:
             title = find_method(method).title
-            own, tuned_at = (dict(options.parameters) | {"n_nodes": n} for n in (count, 8))
+            own, tuned_at = (options.budgeted(source) | {"n_nodes": n} for n in (count, 8))
             row = SweepRow((str(count), title), title, panel=f"{count} nodes")
             rows[row] = RunSetting(method, own, options.rule, tuned_at)
     return rows
@@ -27,4 +28,5 @@ EXPERIMENT = sweep(
     caption="Number of nodes on {data}",
     heads=("Nodes", "Method"),
     settings=_settings,
+    note=ALL_METHODS,
 )

@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import OVER_SCORES, SEEDS, method_settings, show_metrics
 from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import DATA, published
 
 EXPERIMENT = Experiment(
@@ -11,7 +12,10 @@ EXPERIMENT = Experiment(
     data=DATA,
     seeds=SEEDS,
     settings=method_settings,
-    show=show_metrics(
-        "quality", "Attribution Gini and Node Coherence", ["gini", "coherence"], published, note=OVER_SCORES
+    show=with_notes(
+        show_metrics(
+            "quality", "Attribution Gini and Node Coherence", ["gini", "coherence"], published, note=OVER_SCORES
+        ),
+        ALL_METHODS,
     ),
 )

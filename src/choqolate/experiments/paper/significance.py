@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.all_methods import SEEDS, method_settings, show_significance
 from choqolate.experiments.engine.experiment import Experiment
+from choqolate.experiments.paper.protocol import ONE_RUN, with_notes
 from choqolate.experiments.paper.published import DATA, significance
 
 EXPERIMENT = Experiment(
@@ -11,5 +12,5 @@ EXPERIMENT = Experiment(
     data=DATA,
     seeds=SEEDS,
     settings=method_settings,
-    show=show_significance("significance", significance),
+    show=with_notes(show_significance("significance", significance), ONE_RUN),
 )

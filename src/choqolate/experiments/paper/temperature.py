@@ -3,6 +3,7 @@
 from choqolate.experiments.engine.experiment import Options, RunSetting
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.sweeps import SweepRow, sweep
+from choqolate.experiments.paper.protocol import OURS
 from choqolate.experiments.paper.published import TEMPERATURES
 
 
@@ -22,4 +23,5 @@ EXPERIMENT = sweep(
     caption="Effect of the temperature on {data}",
     heads=("T",),
     settings=_settings,
+    note=OURS,
 )

@@ -2,6 +2,7 @@
 
 from choqolate.experiments.engine.experiment import Experiment
 from choqolate.experiments.engine.model_figures import show_dynamics
+from choqolate.experiments.paper.protocol import START, with_notes
 
 TRACKED = {"coco": ("train", "car", "bed", "frisbee", "surfboard")}
 NOTE = (
@@ -16,5 +17,5 @@ EXPERIMENT = Experiment(
     data=("coco",),
     seeds=1,
     settings=lambda source, options: {},  # one model is trained to be looked at
-    show=show_dynamics("dynamics", TRACKED, NOTE),
+    show=with_notes(show_dynamics("dynamics", TRACKED, NOTE), f"{START}."),
 )

@@ -3,6 +3,7 @@
 from choqolate.experiments.engine.all_methods import settings_of
 from choqolate.experiments.engine.experiment import Experiment
 from choqolate.experiments.engine.model_figures import show_clouds
+from choqolate.experiments.paper.protocol import ONE_RUN, with_notes
 
 NOTE = "A minus stands before words with a negative weight. A node that reads nothing has no weights left."
 
@@ -12,6 +13,6 @@ EXPERIMENT = Experiment(
     paper="Figures 4, A5 to A8",
     data=("cats-dogs-cars", "monumai", "coco"),
     seeds=1,
-    settings=lambda source, options: settings_of(("pcbm", "choqolate"), options),
-    show=show_clouds("clouds", NOTE),
+    settings=lambda source, options: settings_of(("pcbm", "choqolate", *options.own_methods), source, options),
+    show=with_notes(show_clouds("clouds", NOTE), ONE_RUN),
 )

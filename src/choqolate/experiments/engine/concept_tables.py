@@ -1,0 +1,107 @@
+"""How many concepts a class takes: table and figure of a comparison, with sparse logistic regression as the rival."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import chain
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from choqolate.experiments.engine.experiment import Collected, Label, Line, Options, Runs, RunSetting
+from choqolate.experiments.engine.measures import METRICS
+from choqolate.experiments.engine.methods import RIVALS, STRENGTHS, find_method
+from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.tables import Row, Table
+from choqolate.metrics.effective_concepts import NEC_COUNTS
+from choqolate.plots.few_concept_curves import accuracy_against_concepts, accuracy_at_concepts, legend_below
+from choqolate.plots.style import scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CEILING = "logistic"
+PATHS = ("l1-logistic", "l1-logistic-refitted")
+SHOWN_COUNTS = (5, 10, 20)
+COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
+NOTE = (
+    "Concepts per class carry 95% of its attributions through both layers. Accuracy at k: each class keeps its k "
+    "largest concepts, and class scores are shifted to the class shares of the training rows; ANEC is the mean over "
+    f"k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units that are not linear, this is "
+    "a linear surrogate; the concepts of PSCBM are learned units, each of which reads all scores. Nodes recur if the "
+    "cosine of their attributions with a node of another run is at least 0.8. l1 logistic regression is the rival: it "
+    "has no nodes; its refit is trained again, almost without a penalty, on the concepts that each class selected."
+)
+
+
+def rival_settings(options: Options) -> dict[Label, RunSetting]:
+    """Logistic regression as chosen on validation rows, and at every strength of the l1 penalty."""
+    found: dict[Label, RunSetting] = {name: RunSetting(name, {}, options.rule) for name in RIVALS}
+    for name in PATHS:
+        for strength in STRENGTHS:
+            at = {"strength": strength}
+            found[name, strength] = RunSetting(name, at, options.rule, tuned_at=at)
+    return found
+
+
+def concepts_table(collected: Collected, source: Source, lines: list[Line]) -> Table:
+    """Methods and rivals in rows; accuracy, concepts per class and accuracy with few of them in columns."""
+    runs = collected.runs[source]
+    lines = [*(line for line in lines if not line.suffix), *(Line(name, (find_method(name).title,)) for name in RIVALS)]
+    rows = [
+        Row((*line.texts, _interactions(runs[line.label])), tuple(runs[line.label].cell(name) for name in COLUMNS))
+        for line in lines
+    ]
+    heads = ("Method", "Interaction mass")
+    return Table(f"Concepts per class on {source.title}", heads, [METRICS[name] for name in COLUMNS], rows)
+
+
+def _interactions(runs: Runs) -> str:
+    """Of a node, in the mean; empty for a method without Choquet integrals."""
+    known = [value for value in runs.values("interaction_mass") if math.isfinite(value)]
+    return f"{fmean(known):.2f}" if known else ""
+
+
+def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> Figure:
+    """Accuracy against concepts per class, with the paths of the rivals; and accuracy at few concepts per class."""
+    import matplotlib.pyplot as plt
+
+    runs, lines = collected.runs[source], [line for line in lines if not line.suffix]
+    figure, axes = plt.subplots(1, 2, figsize=(11.0 * scale(), 4.4 * scale()), layout="constrained")
+    ceiling = runs[CEILING].values("accuracy")
+    accuracy_against_concepts(
+        {line.texts[0]: _points(runs[line.label]) for line in lines},
+        axes[0],
+        paths=rival_paths(runs),
+        ceiling=ceiling[0] if ceiling else None,
+        legend=False,
+    )
+    at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
+    at_few |= {find_method(name).title: _at_few(runs[name]) for name in PATHS}
+    accuracy_at_concepts(at_few, axes[1], legend=False)
+    legend_below(axes)
+    return figure
+
+
+def _points(runs: Runs) -> tuple[list[float], list[float]]:
+    """Concepts per class and accuracy of the runs where both are defined."""
+    pairs = zip(runs.values("concepts_per_class"), runs.values("accuracy"), strict=True)
+    known = [pair for pair in pairs if all(map(math.isfinite, pair))]
+    return [x for x, _ in known], [y for _, y in known]
+
+
+def _at_few(runs: Runs) -> list[dict[int, float]]:
+    """Accuracy at each number of concepts per class, run by run."""
+    columns = [runs.values(f"nec_{k}") for k in NEC_COUNTS]
+    curves = [dict(zip(NEC_COUNTS, values, strict=True)) for values in zip(*columns, strict=True)]
+    return [curve for curve in curves if all(map(math.isfinite, curve.values()))]
+
+
+def rival_paths(runs: Mapping[Any, Any]) -> dict[str, tuple[list[float], list[float]]]:
+    """Concepts per class and accuracy along the path of each rival, from sparse to dense."""
+    paths = {}
+    for name in PATHS:
+        counts, accuracies = zip(*(_points(runs[name, strength]) for strength in STRENGTHS), strict=True)
+        if any(counts):
+            paths[find_method(name).title] = (list(chain(*counts)), list(chain(*accuracies)))
+    return paths

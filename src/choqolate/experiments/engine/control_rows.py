@@ -1,0 +1,66 @@
+"""Controls of a comparison: the same methods on concepts that mean nothing, and the ceiling; what removal leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from choqolate.analysis.control_tables import DIRECTIONS, NAMES
+from choqolate.analysis.control_text import RANDOM_DIRECTIONS, RANDOM_NAMES
+from choqolate.experiments.engine.all_methods import settings_of
+from choqolate.experiments.engine.concept_tables import CEILING
+from choqolate.experiments.engine.experiment import Collected, Label, Line, Options, RunSetting
+from choqolate.experiments.engine.measures import METRICS
+from choqolate.experiments.engine.methods import find_method
+from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.tables import Row, Table
+
+TITLES = {NAMES: RANDOM_NAMES, DIRECTIONS: RANDOM_DIRECTIONS}
+OURS = ("choqolate", "choqolate-auto")
+COLUMNS = ("accuracy", "anec", "gini", "coherence", "concepts_per_class")
+NOTE = (
+    "Controls: the same methods with the same parameters, trained and tested on as many random names or random "
+    "directions as there are concepts; five draws, which the seeds share. A small gap in accuracy to these rows means "
+    "that almost any set of names carries the classes, so the accuracy does not show that concepts mean what their "
+    "names say. Logistic regression on all scores is the ceiling: what a linear model reaches that need not be read."
+)
+REMOVAL = (
+    "After removal: the spurious concepts are removed from the trained models, without training again (CHOQ-PCR; in "
+    "the other methods, they are frozen at their mean). Follows the bias: AUC of the class score within a class, for "
+    "the group that is usual for the class in training (without groups: for the spurious concepts being high or low in "
+    "the way that is usual for the class); 0.5 means that the model does not follow the bias."
+)
+
+
+def controlled(options: Options) -> list[str]:
+    """The methods that are controlled: ours, or the first one."""
+    return [name for name in options.methods if name in OURS] or list(options.methods[:1])
+
+
+def control_settings(source: Source, options: Options) -> dict[Label, RunSetting]:
+    """The controlled methods on each kind of random concepts."""
+    chosen = settings_of(controlled(options), source, options)
+    return {(name, kind): replace(setting, control=kind) for name, setting in chosen.items() for kind in TITLES}
+
+
+def controls_table(collected: Collected, source: Source) -> Table:
+    """Real concepts, random names and random directions below each other, the ceiling last."""
+    lines = []
+    for name in controlled(collected.options):
+        title = find_method(name).title
+        lines.append(Line(name, (title, "the concepts")))
+        lines += [Line((name, kind), (title, said)) for kind, said in TITLES.items()]
+    lines.append(Line(CEILING, (find_method(CEILING).title, "the concepts")))
+    runs = collected.runs[source]
+    rows = [Row(line.texts, tuple(runs[line.label].cell(name) for name in COLUMNS)) for line in lines]
+    return Table(f"Controls on {source.title}", ("Method", "On"), [METRICS[name] for name in COLUMNS], rows)
+
+
+def removal_table(collected: Collected, source: Source, lines: list[Line]) -> Table:
+    """What becomes of every method when the spurious concepts are removed from it."""
+    groups = ("worst_group", "removed_worst_group") if source.load().groups is not None else ()
+    columns = ("accuracy", "removed_accuracy", *groups, "follows", "removed_follows")
+    runs = collected.runs[source]
+    rows = [
+        Row(line.texts, tuple(runs[line.label].cell(name) for name in columns)) for line in lines if not line.suffix
+    ]
+    return Table(f"Removal on {source.title}", ("Method",), [METRICS[name] for name in columns], rows)

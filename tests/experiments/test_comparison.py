@@ -1,0 +1,248 @@
+"""All methods on one's own scores: controls, concepts per class, removal; and a method of one's own in every table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+
+from choqolate import ChoqolateError, ConceptScores, evaluate, fit_scores, measure_following
+from choqolate.experiments import COMPARISON, Options, find_experiment, reproduce
+from choqolate.experiments.engine.experiment import RunSetting
+from choqolate.experiments.engine.methods import STRENGTHS, find_method
+from choqolate.experiments.engine.results import Results
+from choqolate.experiments.engine.settings_runner import Declared, run_settings
+from choqolate.experiments.engine.sources import load_control, table_source
+from choqolate.experiments.engine.tasks import DRAWS
+from tests.cli.test_data_commands import choqolate
+from tests.experiments.test_tuning import bird_table
+
+OPTIONS = Options(
+    ("choqolate", "slr-avd", "tests.experiments.test_comparison:Gridded"), parameters={"n_nodes": 3, "epochs": 4}
+)
+SEEDS = 6  # one more than there are draws of a control
+
+
+class Gridded(BaseEstimator):
+    """A method of one's own with a grid of its own: one node per class, logistic regression."""
+
+    title = "Own logistic"
+    tuning_grid = {"C": [1e-4, 1.0]}  # noqa: RUF012
+
+    def __init__(self, C=1.0, random_state=0):
+        self.C = C
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression(C=self.C).fit(X, y)
+        self.classes_ = self.model_.classes_
+        weights = self.model_.coef_
+        self.node_attributions_ = np.vstack([-weights, weights]) if len(weights) == 1 else weights
+        self.class_attributions_ = np.eye(len(self.classes_))
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+    def transform(self, X):
+        return np.asarray(X) @ self.node_attributions_.T
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    table = replace(bird_table(), spurious=("sea", "forest"))
+    table.save(folder / "own.parquet")
+    rng = np.random.default_rng(0)
+    names = [f"thing {k}" for k in range(12)]
+    ConceptScores(rng.random((len(table), 12)), names, labels=table.labels).save(folder / "others.parquet")
+    return table_source(folder / "own.parquet", others=folder / "others.parquet")
+
+
+@pytest.fixture(scope="module")
+def compared(source):
+    folder = source.scores.parent / "out"
+    (done,) = reproduce(
+        [COMPARISON], {source.name: source}, folder, seeds=SEEDS, options=OPTIONS, processes=1, verbose=False
+    )
+    assert not done.failed
+    return done, {path.stem: pd.read_csv(path) for path in sorted((folder / "tables").glob("*.csv"))}
+
+
+def test_a_comparison_has_these_tables_and_figures(compared):
+    done, tables = compared
+    kinds = ["concepts", "controls", "removal", "significance"]
+    assert set(tables) == {"comparison", *(f"comparison-{kind}" for kind in kinds)}
+    assert {path.name for path in done.files if path.suffix == ".png"} == {"comparison.png", "comparison-concepts.png"}
+    assert tables["comparison"]["Method"].tolist() == ["CHOQOLATE", "SLR-AVD", "Own logistic"]
+    notes = " ".join(done.shown.notes)
+    assert "A small gap in accuracy to these rows means that almost any set of names carries the classes" in notes
+    assert "A linear probe computes the removed scores from the other 4 with an R² of" in notes
+    assert "Own logistic: C 1" in notes  # chosen on validation rows, like the others
+
+
+def test_controls_stand_below_the_real_concepts(compared, source):
+    table = compared[1]["comparison-controls"]
+    ours = [("CHOQOLATE", on) for on in ("the concepts", "random names", "random directions")]
+    assert list(zip(table["Method"], table["On"], strict=True)) == [
+        *ours,
+        ("Logistic regression, all scores", "the concepts"),
+    ]
+    assert table["Accuracy runs"].tolist() == [SEEDS, SEEDS, SEEDS, 1]
+    drawn = load_control(source, "names", 2)
+    model = fit_scores(drawn, n_nodes=3, epochs=4, random_state=2, device="cpu")
+    line = next(
+        one
+        for one in map(json.loads, (source.scores.parent / "out" / "results.jsonl").read_text().splitlines())
+        if one["config"].get("control") == "names" and one["seed"] == 2
+    )
+    assert line["metrics"]["accuracy"] == evaluate(model, drawn, "test").accuracy
+
+
+def test_seeds_share_draws_in_turn(source, tmp_path):
+    settings = {"c": RunSetting(parameters={"n_nodes": 2, "epochs": 1, "dtype": "float64"}, control="directions")}
+    run = [Declared(source, settings, range(DRAWS + 1))]
+    (found,) = run_settings(run, Results(tmp_path / "r.jsonl"), processes=1, verbose=False)
+    first, again = found["c"].runs[0], found["c"].runs[DRAWS]
+    tables = [load_control(source, "directions", draw) for draw in (0, 0, 1)]
+    assert np.array_equal(tables[0].scores, tables[1].scores)
+    assert not np.array_equal(tables[0].scores, tables[2].scores)
+    for one in (first, again):
+        model = fit_scores(
+            tables[0], n_nodes=2, epochs=1, dtype="float64", random_state=one.seed, device="cpu"
+        )  # fmt: skip
+        assert one.metrics["accuracy"] == evaluate(model, tables[0], "test").accuracy
+
+
+def test_what_a_control_lacks_is_a_reason_and_no_failure(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    source = table_source(tmp_path / "own.parquet")
+    settings = {"names": RunSetting(parameters={"n_nodes": 2, "epochs": 1}, control="names")}
+    (found,) = run_settings([Declared(source, settings, [0])], Results(tmp_path / "r.jsonl"), verbose=False)
+    assert found["names"].reason.startswith("Expected scores of other names or the embeddings of the images")
+    assert not found["names"].failed
+
+
+def test_rivals_are_run_once_along_their_path(compared, source):
+    table = compared[1]["comparison-concepts"].set_index("Method")
+    rivals = ["Logistic regression, all scores", "l1 logistic regression", "l1 logistic regression, refitted"]
+    assert table.index.tolist() == ["CHOQOLATE", "SLR-AVD", "Own logistic", *rivals]
+    assert (table.loc[rivals, "Accuracy runs"] == 1).all()
+    lines = [json.loads(line) for line in (source.scores.parent / "out" / "results.jsonl").read_text().splitlines()]
+    own = [line["config"] for line in lines if line["config"]["method"] == "l1-logistic"]
+    path = [find_method("l1-logistic").unusual({"strength": strength}) for strength in STRENGTHS]
+    trained = [config["parameters"] for config in own if "tuning" not in config]
+    assert sorted(map(str, trained)) == sorted(map(str, path))
+    rows = source.load()
+    settings = [{"strength": strength} for strength in STRENGTHS[:2]]
+    for setting, (model,) in zip(
+        settings, find_method("l1-logistic").train(rows.part("train"), [0], settings), strict=True
+    ):
+        known = find_method("l1-logistic").unusual(setting)
+        (line,) = (one for one in lines if one["config"]["parameters"] == known and "tuning" not in one["config"])
+        measured = evaluate(model, rows, "test")
+        assert line["metrics"]["concepts_per_class"] == pytest.approx(measured.concepts_per_class)
+        assert line["metrics"]["anec"] == pytest.approx(measured.anec)
+
+
+def test_removal_is_measured_for_every_method_that_can_remove(compared, source):
+    table = compared[1]["comparison-removal"].set_index("Method")
+    columns = ["Accuracy after removal mean", "Worst group after removal mean", "Follows the bias after removal mean"]
+    assert table.loc[["CHOQOLATE", "SLR-AVD"], columns].notna().all(axis=None)
+    assert table.loc["Own logistic", columns].isna().all()  # it has no remove_concepts
+    assert table.loc["Own logistic", "Follows the bias mean"] > 0.5  # but class probabilities
+    rows = source.load()
+    model = fit_scores(rows, n_nodes=3, epochs=4, random_state=0, device="cpu")
+    edited = model.remove_concepts(rows.spurious)
+    line = json.loads(
+        next(
+            line
+            for line in (source.scores.parent / "out" / "results.jsonl").read_text().splitlines()
+            if '"method": "choqolate"' in line and '"control"' not in line and '"seed": 0' in line
+        )
+    )["metrics"]
+    assert line["follows"] == pytest.approx(measure_following(model, rows, rows.spurious).best.value, abs=1e-3)
+    assert line["removed_follows"] == pytest.approx(measure_following(edited, rows, rows.spurious).best.value, abs=1e-3)
+    assert line["removed_accuracy"] == pytest.approx(evaluate(edited, rows, "test").accuracy, abs=0.01)
+
+
+def test_a_method_of_ones_own_takes_part_in_every_table_with_one_flag(source, tmp_path):
+    names = ["accuracy", "quality", "significance", "clouds", "mitigation", "nodes", "trade-off", "information"]
+    options = Options(("choqolate", OPTIONS.methods[2]), parameters={"n_nodes": 2, "epochs": 2}, quick=True)
+    done = reproduce(
+        [find_experiment(name) for name in names],
+        {source.name: source},
+        tmp_path,
+        seeds=2,
+        options=options,
+        processes=1,
+        verbose=False,
+    )
+    assert all(one.shown is not None and not one.failed for one in done)
+    for name in ("accuracy", "quality", "information", "nodes"):
+        assert "Own logistic" in pd.read_csv(tmp_path / "tables" / f"{name}.csv")["Method"].tolist()
+    assert pd.read_csv(tmp_path / "tables" / "significance.csv")["Other"].tolist() == ["Own logistic"]
+    table = pd.read_csv(tmp_path / "tables" / "mitigation.csv").set_index("Method")
+    biased, freed = (
+        table.loc[f"Own logistic, {how}"] for how in ("as trained", "trained without the spurious concepts")
+    )
+    assert (biased["No group labels"], freed["No group labels"]) == (biased["No group labels"], "✓")
+    assert freed["own: Follows the bias mean"] < biased["own: Follows the bias mean"]
+    core = source.load().select([name for name in source.load().concepts if name not in ("sea", "forest")])
+    alone = Gridded(C=1.0).fit(core.part("train").frame, core.part("train").labels)
+    expected = (alone.predict(core.part("test").frame) == core.part("test").labels).mean()
+    assert freed["own: Accuracy mean"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ([1, 2], "to be a dictionary from its parameters to lists of values, but it is"),
+        ({"D": [1]}, "but it has no parameter 'D'"),
+        ({"C": []}, "but 'C' has"),
+        ({"C": "abc"}, "but 'C' has 'abc'"),
+        ({"C": [object()]}, "Values are numbers, texts, booleans or None"),
+    ],
+)
+def test_a_grid_that_cannot_be_tried_is_said(monkeypatch, grid, message):
+    monkeypatch.setattr(Gridded, "tuning_grid", grid)
+    with pytest.raises(ChoqolateError, match=message):
+        find_method(OPTIONS.methods[2])
+
+
+def test_tables_of_ones_own_beside_the_published_data_take_part(tmp_path):
+    bird_table().save(tmp_path / "mine.parquet")
+    said = choqolate(
+        "reproduce", "accuracy", "--root", tmp_path, "-o", tmp_path / "out", "--seeds", 1, "--epochs", 1,
+        "--processes", 1,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert "mine.parquet takes part as a data set of your own" in " ".join(said.out.split())
+    assert "mine: Accuracy mean" in pd.read_csv(tmp_path / "out" / "tables" / "accuracy.csv").columns
+
+
+def test_predicted_labels_are_called_so_below_every_table(tmp_path):
+    table = bird_table()
+    said = "pseudo-labels, not annotations: places predicted by some classifier"
+    replace(table, provenance=replace(table.provenance, labels_from=said)).save(tmp_path / "own.parquet")
+    source = table_source(tmp_path / "own.parquet")
+    options = Options(("choqolate",), parameters={"n_nodes": 2, "epochs": 1}, controls=False)
+    reproduce(
+        [COMPARISON], {"own": source}, tmp_path / "out", seeds=1, options=options, processes=1, verbose=False
+    )  # fmt: skip
+    assert f"Labels of own (pseudo-labels): {said}." in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_a_missing_table_of_other_names_is_said_before_the_work(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    said = choqolate("compare", tmp_path / "own.parquet", "--others", "nowhere.parquet", "-o", tmp_path / "out")
+    assert (said.code, "nowhere.parquet does not exist" in said.err) == (2, True)
+    assert not (tmp_path / "out").exists()
