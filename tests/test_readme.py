@@ -102,7 +102,7 @@ def test_the_python_code_of_the_page_on_vocabularies_runs(newcomer, capsys):
 def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     bird_table(None, n_rows=600).save("scores.parquet")
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "research.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 5
     exec(compile("\n".join(blocks), "research.md", "exec"), {})
     out = capsys.readouterr().out
     assert "SLR-AVD" in out
@@ -200,3 +200,14 @@ def test_the_python_code_of_the_page_on_scale_runs(newcomer, capsys):
     exec(compile(block, "scale.md", "exec"), space)
     assert repr(space["file"]) in capsys.readouterr().out
     assert space["model"].provenance_.data.fingerprint == cq.ConceptScores.load("scores.parquet").fingerprint
+
+
+def test_the_python_code_of_the_page_on_controls_runs(newcomer, capsys):
+    bird_table(None, n_rows=600).save("scores.parquet")
+    (block,) = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "controls.md").read_text(), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(compile(block, "controls.md", "exec"), space)
+    assert len(space["controls"].rows) == 4
+    out = capsys.readouterr().out
+    assert "A linear probe computes the 2 removed concepts" in out
+    assert "'kind': 'directions'" in out
