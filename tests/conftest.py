@@ -1,6 +1,7 @@
 import gc
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
@@ -20,3 +21,14 @@ def pytest_collection_finish():
     """Keep the garbage collector off the packages that stay until the end: one look at all of them takes a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def one_thread():
+    """As many as a process on a cluster has: sums of floats depend on how they are split."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -115,6 +115,7 @@ def enough_written(folder: Path) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_thread")
 def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_gives(album, tmp_path, backbone):
     local = embed(album, backbone, tmp_path / "local", workers=0, batch_size=6)
     target, told = tmp_path / "cluster", []

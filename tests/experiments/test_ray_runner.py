@@ -4,7 +4,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import torch
 
 from choqolate import ConceptScores
 from choqolate.experiments.engine.experiment import RunSetting
@@ -20,15 +19,6 @@ SETTINGS = {  # each of the first is a batch of its own
     ("pcbm", 4): RunSetting("pcbm", GIVEN, tuned_at=GIVEN),
 }
 SEEDS = (0, 1)
-
-
-@pytest.fixture
-def one_thread():
-    """As many as a task on a cluster has."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.long
