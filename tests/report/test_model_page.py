@@ -26,6 +26,7 @@ from choqolate.metrics import Proportion
 from choqolate.report.image_cards import choose, image_card, set_scale, steps
 from choqolate.report.model_origin import commands, words
 from choqolate.report.model_page import write_report
+from tests.datasets.layouts import touch, write
 from tests.reports import NASTY, bird_table, nasty_table, small_model
 from tests.small_tables import bird_scores
 
@@ -422,6 +423,21 @@ def test_commands_make_the_same_model_again(table, tmp_path, monkeypatch, option
     assert explain == "choqolate explain edited --scores scores.parquet -o report.html"
     listed = {line for file in words(trained).values() for line in file}
     assert listed == set(table.concepts)
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "option"),
+    [
+        ("image,place\n1.jpg,kitchen\n", "places", "places=coco.places.csv"),
+        ("image,class\n1.jpg,workplace\n", "labels", "labels=coco.csv"),
+    ],
+)
+def test_commands_name_the_labels_that_coco_lacks(table, tmp_path, content, given, option):
+    root = touch(tmp_path / "coco", ["val2017/1.jpg"])
+    labels_from = cq.datasets.read_dataset("coco", root, **{given: write(tmp_path / "labels.csv", content)}).labels_from
+    known = {**table.provenance.as_dict(), "source": "coco", "labels_from": labels_from}
+    scoring = commands(small_model(ConceptScores(**{**vars_of(table), "provenance": known})))[0]
+    assert f" --dataset coco --option {option} " in scoring
 
 
 def test_what_cannot_be_made_again_is_said(table):

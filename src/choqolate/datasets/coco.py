@@ -20,6 +20,7 @@ from choqolate.datasets.places import find_place, location_types
 from choqolate.errors import ChoqolateError
 
 FOLDERS = ("train2017", "val2017")
+PSEUDO_LABELS = "pseudo-labels, not annotations"
 IMAGE_COLUMN = ("image", *COLUMN_NAMES["path"])
 
 
@@ -137,7 +138,7 @@ def _read_places(file: Path) -> _Labels:
         )
     models = list(dict.fromkeys(name.strip() for name in table.cells.get("model", []) if name.strip()))
     predicted_by = " and ".join(models) or f"the classifier behind {file.name}"
-    labels_from = f"pseudo-labels, not annotations: places predicted by {predicted_by}, mapped to location types"
+    labels_from = f"{PSEUDO_LABELS}: places predicted by {predicted_by}, mapped to location types"
     notes = [labels_from]
     outside = classes.count(None) - len(unknown)
     if outside:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import choqolate
 from choqolate._util.text import listed
-from choqolate.data.provenance import BackboneRecord, VocabularyRecord
+from choqolate.data.provenance import BackboneRecord, Provenance, VocabularyRecord
 from choqolate.datasets import DATASETS
+from choqolate.datasets.coco import COCO, PSEUDO_LABELS
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.edits_file import edits_document
 from choqolate.network.edits import Recalibrate, Remove
@@ -154,10 +155,18 @@ def _score(model: ChoqolateClassifier) -> list[str]:
         return []
     command = ["choqolate", "score", "IMAGES/", "--concepts", "words.txt", "--backbone", name]
     command += ["--spurious", "spurious.txt"] if "spurious.txt" in words(model) else []
-    command += ["--dataset", known.source] if known.source in DATASETS else []
+    command += ["--dataset", known.source, *_label_file(known)] if known.source in DATASETS else []
     for template in known.vocabulary.templates or ():
         command += [] if template == "{}" else ["--template", template]
     return [shlex.join([*command, "-o", "scores.parquet"])]
+
+
+def _label_file(known: Provenance) -> list[str]:
+    """The option that names a file of labels, for a data set that comes without."""
+    if known.source != COCO.name:
+        return []
+    predicted = (known.labels_from or "").startswith(PSEUDO_LABELS)
+    return ["--option", "places=coco.places.csv" if predicted else "labels=coco.csv"]
 
 
 def _fit(model: ChoqolateClassifier) -> str:

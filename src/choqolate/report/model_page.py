@@ -23,17 +23,17 @@ from choqolate.data.rows import class_index
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.calibration import calibration_text
-from choqolate.explain import ModelChange, explain_change, leading
+from choqolate.explain import ModelChange, explain_change
 from choqolate.explain.model_protocols import check_choquet_model
-from choqolate.explain.node_stability import NodeStability
 from choqolate.explain.redundancy import EXACT_UP_TO
 from choqolate.metrics import Proportion
 from choqolate.network.edits import Remove
 from choqolate.network.removal_report import Removal, factor_text
 from choqolate.report import data_uri, render, share
 from choqolate.report.control_section import control_section
-from choqolate.report.drawings import MOST_WORDS, correlation_png, word_cloud_svg
+from choqolate.report.drawings import MOST_WORDS, correlation_png
 from choqolate.report.model_origin import commands, facts, words
+from choqolate.report.node_section import node_cards, node_shares
 from choqolate.report.page_data import View
 from choqolate.report.suspect_cards import suspects_section
 
@@ -42,14 +42,9 @@ if TYPE_CHECKING:
     from choqolate.concepts.backbones import Backbone
     from choqolate.estimators.classifier import ChoqolateClassifier
 
-LEADING = 6  # concepts of a node with their numbers, and terms of its formula
-PAIRS = 3  # interactions of a node, of either kind
 WEAKEST = 0.001  # change of a Shapley value that is shown
-MOST_NODES = 24  # with a card
 MOST_ROWS = 20  # of a table with a row for each class or group
-MOST_CLASSES = 12  # with a column of their own
 MOST_NAMES = 12  # of concepts that were removed together
-MOST_DOTS = 10  # other runs that have a dot each
 
 
 def write_report(
@@ -125,7 +120,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         labelled=view.measured is not None,
         temperature=_temperature(model),
         metrics=_metrics(results),
-        nodes=_nodes(view),
+        nodes=node_cards(view),
         one_layer=model.one_layer_,
         stability=view.explanation.stability,
         absences=view.explanation.absence is not None,
@@ -136,7 +131,7 @@ def _page(view: View, own: list[dict[str, Any]], title: str, names: tuple[str, s
         rows_called=view.rows_called,
         marked=bool(view.marked[0]),
         marked_as=view.marked[1],
-        flows=_flows(view),
+        flows=node_shares(view),
         classes=_classes(view),
         groups=_groups(view),
         suspects=suspects,
@@ -247,63 +242,6 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
         "few": few_concepts_rows([one.nec_accuracy for one in columns]),
         "chosen": columns[0].chosen,
     }
-
-
-def _nodes(view: View) -> list[dict[str, Any]]:
-    """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
-    explanation, (concepts, _) = view.explanation, view.marked
-    cards, gini, coherence = [], explanation.gini, view.coherence
-    marked = np.isin(explanation.concepts, list(concepts))
-    formulas = view.model.formulas(LEADING)
-    for node, name in enumerate(explanation.nodes[:MOST_NODES]):
-        words, pairs = explanation.leading(node, MOST_WORDS), explanation.interactions[node]
-        names = explanation.names_of(concepts, node)
-        cards.append(
-            {
-                "name": name,
-                "cloud": word_cloud_svg(words, names, title=f"node {node}"),
-                "leading": [(concept, value, concept in names) for concept, value in words[:LEADING]],
-                "marked": float(explanation.node_attributions[node, marked].sum()) if marked.any() else None,
-                "classes": leading(explanation.classes, explanation.class_attributions[:, node], PAIRS),
-                "n_classes": len(explanation.classes),
-                "gini": float(gini[node]),
-                "coherence": float(coherence[node]),
-                "together": [pair for pair in pairs if pair.notable and pair.index > 0][:PAIRS],
-                "either": [pair for pair in pairs if pair.notable and pair.index < 0][:PAIRS],
-                "formula": formulas[node].parts(),
-                "recurs": None if explanation.stability is None else _recurrence(explanation.stability, node),
-            }
-        )
-    return cards
-
-
-def _recurrence(stability: NodeStability, node: int) -> dict[str, Any]:
-    """In how many of the other runs a node recurs, and whether that is stable; dots if they can be counted."""
-    count, of = int(stability.counts[0, node]), stability.n_others
-    dots = "●" * count + "○" * (of - count) if of <= MOST_DOTS else ""
-    return {"count": count, "of": of, "stable": bool(stability.stable[0, node]), "dots": dots}
-
-
-def _flows(view: View) -> dict[str, Any] | None:
-    """Share of every node in every class, as a table with shades; the classes that differ most if there are many."""
-    explanation = view.explanation
-    if explanation.one_layer:
-        return None
-    shares = explanation.class_attributions
-    shown = list(range(len(explanation.classes)))
-    if len(shown) > MOST_CLASSES:
-        spread = np.abs(shares - shares.mean(0)).sum(1)
-        shown = sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
-    largest = float(np.abs(shares).max()) or 1.0
-    rows = [
-        {
-            "node": node,
-            "name": name,
-            "cells": [(float(shares[r, node]), float(shares[r, node]) / largest) for r in shown],
-        }
-        for node, name in enumerate(explanation.nodes)
-    ]
-    return {"classes": [explanation.classes[r] for r in shown], "rows": rows, "n_classes": len(explanation.classes)}
 
 
 def _classes(view: View) -> dict[str, Any] | None:
