@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,15 @@ def test_each_row_is_what_training_and_measuring_by_hand_gives(controls, model, 
 def test_removed_concepts_bring_leakage_and_others_none(controls, model, table):
     assert controls.leakage.concepts == SPURIOUS
     assert cq.run_controls(model, table, seeds=[0]).leakage is None
+
+
+def test_a_few_images_are_enough_to_run(model, table):
+    few = table.take(np.flatnonzero((table.split == "train") | (np.arange(len(table)) >= len(table) - 8)))
+
+    found = cq.run_controls(model.remove_concepts(SPURIOUS), few, seeds=[0])
+
+    assert found.n_images == 8
+    assert found.leakage.lines()[-1].startswith("There are too few images to tell")
 
 
 def test_random_names_need_other_scores_or_embeddings(model, table, others):
@@ -254,6 +264,9 @@ def test_coherence_is_compared_draw_by_draw():
     overlapping = _controls(coherence=(0.5, 0.501)).lines()[1]
     assert "more in common than those of random directions, but not more than those of random names" in overlapping
     assert "are not above random ones" in _controls(coherence=(0.05, 0.5)).lines()[1]
+    several = _controls(coherence=(0.6, 0.5))
+    single = [Control(row.name, row.evaluations[:1]) for row in several.rows]
+    assert "One run of each is too few to compare them" in replace(several, rows=tuple(single)).lines()[1]
 
 
 def test_the_ceiling_is_above_beside_or_below():

@@ -120,8 +120,36 @@ def test_it_is_kept_with_a_model_and_older_numbers_can_be_read():
         Evaluation.from_dict(numbers | {"nec_accuracy": {"few": 0.5}})
 
 
+def test_rare_classes_have_their_own_shares_in_large_tables(tmp_path):
+    """The sample for the shift is one of all rows alike: rare classes that come first would be predicted too often."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.55, 0.3, 0.1, 0.03, *[0.002] * 10])
+    targets = rng.choice(14, 12_000, p=shares)
+    scores = rng.random((12_000, 14)) + 0.5 * np.eye(14)[targets]
+    labels = np.array([f"class {r:02}" for r in range(14)])[targets]
+    table = cq.ConceptScores(scores, [f"c{j}" for j in range(14)], labels=labels, split=["train", "test"] * 6_000)
+    train = table.part("train")
+    model = LogisticRidge().fit(train.frame, train.labels)
+    table.save(tmp_path / "scores.parquet")
+
+    found = evaluate(model, table).nec_accuracy
+
+    every = expected(model, table)
+    assert found[5] == pytest.approx(every[5], abs=0.015)
+    assert found[15] == pytest.approx(every[15], abs=0.015)
+    assert evaluate_parts(model, ScoreFile(tmp_path / "scores.parquet"))["held out"].nec_accuracy == found
+
+
+def test_it_is_left_out_where_there_are_fewer_concepts_than_any_count():
+    table = make_table()
+    model = cq.fit_scores(table.select(table.concepts[:4]), n_nodes=3, epochs=2)
+    assert evaluate(model, table).nec_accuracy == {}
+    assert evaluate(model, table, concept_counts=(2, 8)).nec_accuracy.keys() == {2, 8}
+
+
 def test_in_words():
-    assert few_concepts_text({}) == few_concepts_text({5: 0.8, 10: 0.8}) == ("", "")
+    assert few_concepts_text({}) == ("", "")
+    assert few_concepts_text({5: 1.0, 10: 1.0})[1] == "1.000, 1.000; mean 1.000"
     heading, shares = few_concepts_text({5: 0.61234, 10: 0.8})
     assert (heading, shares) == ("accuracy with 5, 10 concepts per class", "0.612, 0.800; mean 0.706")
 
@@ -132,4 +160,5 @@ def test_as_rows_of_a_table():
     assert rows["accuracy with 10 concepts per class"] == [0.7, 0.5]
     assert rows["mean accuracy with 5 to 30 concepts per class"] == pytest.approx([0.7, 0.5])
     assert len(rows) == 3
-    assert few_concepts_rows([{}, {5: 0.8, 10: 0.8}]) == []
+    assert few_concepts_rows([{}, {}]) == []
+    assert dict(few_concepts_rows([{}, {5: 1.0, 10: 1.0}]))["accuracy with 5 concepts per class"][1] == 1.0

@@ -118,6 +118,54 @@ def test_a_model_trained_without_the_concepts_is_measured_by_the_original_scores
         cq.measure_following(without, core, SPURIOUS, original=table.part("train"))
 
 
+def test_groups_that_the_scores_do_not_know_are_not_told_apart(table):
+    """A probe whose part has more of one group predicts less of it elsewhere, if the parts do not have equal shares."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(12):
+        noise = cq.ConceptScores(rng.random((400, 6)), table.concepts, rows=table.part("test").rows)
+        both = cq.ConceptScores(
+            np.concatenate([table.part("train").scores, noise.scores]),
+            table.concepts,
+            **{
+                name: np.concatenate([getattr(table.part(part), name) for part in ("train", "test")])
+                for name in ("labels", "groups", "split")
+            },
+        )
+        model = trained(both, 1, epochs=1)[0].remove_concepts(SPURIOUS)
+        found.append(cq.measure_leakage(model, both).group_probe.value)
+
+    assert np.mean(found) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_score_of_two_values_splits_a_class(model, table):
+    """Also where more than half of the images have the higher one."""
+    for low in (0.3, 0.7):
+        cut = np.quantile(table.frame["sea"], low)
+        binary = table.with_rows(
+            np.where(np.arange(6) == table.concepts.index("sea"), table.scores > cut, table.scores), table.rows
+        )
+        rows, margins = binary.part("test"), class_margins(model, binary.part("test"))
+        expected = []
+        for label, sign in (("landbird", -1), ("waterbird", 1)):
+            here = rows.labels == label
+            expected.append(roc_auc_score(sign * rows.frame["sea"][here] > min(sign, 0), margins[here]))
+
+        found = cq.measure_following(model, binary, ["sea"])
+
+        assert found.by_concept.value == pytest.approx(np.mean(expected))
+
+
+def test_a_few_images_give_numbers_and_no_verdict(edited, table):
+    few = np.flatnonzero(table.split == "train").tolist() + np.flatnonzero(table.split == "test")[:8].tolist()
+
+    leakage = cq.measure_leakage(edited, table.take(few))
+
+    assert set(leakage.probe) == set(SPURIOUS)
+    assert np.isnan(leakage.mean_probe)
+    assert "too few images" in leakage.lines()[0]
+    assert leakage.lines()[-1].startswith("There are too few images to tell")
+
+
 def test_without_groups_the_concepts_alone_tell(edited, table):
     leakage = cq.measure_leakage(edited, table.with_columns(groups=None))
 

@@ -58,6 +58,23 @@ def test_weights_can_be_given_and_are_those_of_the_labelled_training_rows(table,
         cbdebug(models, table, SPURIOUS, weights=np.ones(360))
 
 
+def test_a_split_that_was_made_for_the_models_is_that_of_the_training(table):
+    bare = table.with_columns(split=None)
+    models = [cq.fit_scores(bare, **PARAMETERS)]
+    (made,) = cbdebug(models, bare, SPURIOUS)
+    assert made.provenance_.data.split == "made"
+    assert cq.evaluate(made, bare).rows == cq.evaluate(models[0], bare).rows < len(bare)
+
+
+def test_concepts_that_the_models_were_trained_without_stay_left_out(table):
+    gone, *others = [name for name in table.concepts if name not in SPURIOUS]
+    models = fit_scores_runs(table, [0], leave_out=[gone], **PARAMETERS)
+    (made,) = cbdebug(models, table, SPURIOUS)
+    assert made.concepts_ == others
+    assert set(made.provenance_.data.left_out) == {gone, *SPURIOUS}
+    assert set(cbdebug(models, table, SPURIOUS, keep_concepts=True)[0].concepts_) == {*others, *SPURIOUS}
+
+
 def test_models_of_other_kinds_and_unknown_concepts_are_refused(table, models):
     other = trained(table, 1, n_nodes=3, epochs=1)
     for several in ([*models, *other], []):
@@ -111,6 +128,7 @@ def test_augmentation_trains_on_mixtures_and_leaves_test_rows_alone(drawn):
     test = table.part("test").select(plain[0].concepts_).frame
     for one, two, same in zip(plain, augmented, again, strict=True):
         assert not np.array_equal(one.class_scores(test), two.class_scores(test))
+        assert two.provenance_.data.fingerprint == one.provenance_.data.fingerprint == table.fingerprint
         assert np.array_equal(two.class_scores(test), same.class_scores(test))
         note = two.provenance_.debiasing
         assert 0 < note["mixed_rows"] <= note["rows"] == 72

@@ -35,6 +35,12 @@ def test_weights_are_those_of_counting_where_the_attribute_is_plain(counts):
         assert w[of_pair].mean() == pytest.approx(exact[of_pair][0], rel=0.15)
 
 
+def test_a_bias_of_eighty_rows_is_seen():
+    y, s = crossed([[38, 2], [2, 38]])
+    w = permutation_weights(y, s)
+    assert w[y != s].mean() / w[y == s].mean() > 4
+
+
 def test_rows_that_disagree_count_nineteen_times_as_much_where_95_percent_agree():
     y, s = crossed([[950, 50], [50, 950]])
     w = permutation_weights(np.array(["landbird", "waterbird"])[y], s)

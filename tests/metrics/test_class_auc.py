@@ -78,12 +78,25 @@ def test_rows_of_neither_side_do_not_count_and_classes_without_both_sides_are_le
     assert found.value == pytest.approx(within_class_auc(values[rows], sides[rows, 0], classes[rows]).value)
 
 
+def test_few_rows_are_said_to_be_few():
+    apart = np.repeat([1, -1, 1, -1], [3, 4, 6, 9])
+    classes = ["gull"] * 7 + ["wren"] * 15
+
+    found = within_class_auc(apart, apart, classes)
+
+    assert (found.interval, found.rows, found.too_few) == ((1.0, 1.0), 9, True)
+    two = within_class_auc(apart, np.stack([apart, -apart * (np.arange(22) != 0)], axis=1), classes)
+    assert two.rows == 9
+    assert not within_class_auc(np.arange(20.0), np.arange(20) % 2 - 0.5, ["gull"] * 20).too_few
+
+
 def test_nothing_to_tell_apart_has_no_area():
     found = within_class_auc([0.1, 0.2, 0.3], [1, 1, 1], ["gull"] * 3)
 
     assert math.isnan(found.value)
     assert np.isnan(found.by_column).all()
     assert found.by_class == {}
+    assert found.too_few
 
 
 def test_wrong_rows_are_refused():

@@ -126,3 +126,14 @@ def test_wrong_inputs(change, message):
     given = {"W": rng.random((4, 6)), "Z": Z, "y": y, "k": 2} | change
     with pytest.raises(cq.ChoqolateError, match=message):
         metrics.sparse_classifier(**given)
+
+
+def test_other_columns_than_in_training_and_counts_that_are_none_are_refused():
+    Z, y, rng = problem(0)
+    W = rng.random((4, 12))
+    for training, measured in ((Z, np.hstack([Z, Z])), (np.hstack([Z, Z]), Z)):
+        with pytest.raises(cq.ChoqolateError, match=r"Z: expected the (6|12) columns of Z_train, got (12|6)"):
+            metrics.accuracy_at_nec(W, training, y, measured, y)
+    for count in ("5", 7.5, 0):
+        with pytest.raises(cq.ChoqolateError, match="k: expected a whole number of at least 1"):
+            metrics.accuracy_at_nec(W, Z, y, Z, y, counts=[count])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -51,6 +51,28 @@ def test_what_has_nothing_to_do_with_the_scores_is_not_found():
     noise = np.random.default_rng(5).normal(size=(300, 4))
 
     assert (probe_r2(X, noise) < 0.05).all()
+
+
+def test_two_classes_that_the_scores_do_not_know_are_not_told_apart_on_parts_of_equal_shares():
+    rng = np.random.default_rng(0)
+    rounds = []
+    for _ in range(30):
+        X, side = rng.normal(size=(60, 6)), np.where(np.arange(60) < 20, 1.0, -1.0)
+        parts = np.concatenate([np.arange(20) % 5, np.arange(40) % 5])
+        rounds.append(roc_auc_score(side, probe_predictions(X, side, parts)))
+
+    assert np.mean(rounds) == pytest.approx(0.5, abs=3 * np.std(rounds) / np.sqrt(30))
+
+
+def test_parts_can_be_given():
+    X, Y = _sample(50, 4)
+    parts = np.random.default_rng(0).permutation(50) % 5
+
+    assert np.array_equal(probe_predictions(X, Y, parts), probe_predictions(X, Y))
+    assert np.array_equal(probe_r2(X, Y, parts), probe_r2(X, Y))
+    for wrong in (parts[:-1], np.zeros(50)):
+        with pytest.raises(ChoqolateError, match="folds: expected 50 numbers, one per row, of at least two parts"):
+            probe_predictions(X, Y, wrong)
 
 
 def test_a_constant_column_changes_nothing_and_a_constant_target_has_no_share():

@@ -35,6 +35,15 @@ def decimal(
     return f"{rounded:{'+' if signed and rounded else ''}{',' * commas}.{digits}f}".replace("-", minus)
 
 
+def known(value: float) -> float | None:
+    """A number as JSON can hold it: ``None`` for NaN.
+
+    >>> known(0.5), known(math.nan)
+    (0.5, None)
+    """
+    return None if math.isnan(value) else value
+
+
 def decimals_for(value: float, significant: int, *, least: int = 0, most: int = 9) -> int:
     """Count the digits after the point that show so many significant digits of a number.
 

@@ -131,6 +131,8 @@ def _coherence(controls: Controls) -> str:
     )
     above = [row.name for row in rows if _is_above(real, row)]
     rest = [row.name for row in rows if row.name not in above]
+    if len(real.evaluations) == 1:
+        return f"{said} One run of each is too few to compare them."
     if not rest:
         return f"{said} The nodes of these concepts have more in common than those of {' and '.join(above)}."
     if above:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.checks import find_named
-from choqolate._util.numbers import Spread
+from choqolate._util.numbers import Spread, known
 from choqolate._util.progress import item_bar
 from choqolate.analysis.control_tables import DIRECTIONS, NAMES, control_source, control_table
 from choqolate.analysis.control_text import (
@@ -133,12 +132,12 @@ class Controls:
         columns = ("accuracy", "attribution_gini", "node_coherence", "concepts_per_class")
         rows = []
         for row in self.rows:
-            runs = [{name: _known(getattr(one, name)) for name in columns} for one in row.evaluations]
+            runs = [{name: known(getattr(one, name)) for name in columns} for one in row.evaluations]
             interval = list(row.evaluations[0].overall.interval) if len(runs) == 1 else None
             gap = None if row.name in (MODEL, AGAIN) else self.gap(row.name)._asdict()
             rows.append(
                 {"name": row.name, "source": row.source, "runs": runs, "accuracy_interval": interval}
-                | {name: _known(getattr(row, name).mean) for name in columns}
+                | {name: known(getattr(row, name).mean) for name in columns}
                 | {"gap": gap and gap | {"interval": list(gap["interval"])}}
             )
         majority = self.majority and {"class": self.majority[0], "accuracy": self.majority[1].value}
@@ -212,6 +211,7 @@ def run_controls(
         names, missing = _names_or_why(draw, others, embeddings)
         tables = {AGAIN: [own], RANDOM[NAMES]: names, RANDOM[DIRECTIONS]: draw(DIRECTIONS)}
         rows = [Control(MODEL, (evaluate(model, own),))]
+        leakage = measure_leakage(model, own) if removed_concepts(model) else None
         with item_bar(
             len(seeds) * sum(map(bool, tables.values())) + 1, "training controls", enabled=verbose
         ) as advance:
@@ -220,7 +220,6 @@ def run_controls(
             ceiling = fit_ceiling(_training(own))
             rows.append(Control(CEILING, (evaluate(ceiling, own),)))
             advance(1)
-        leakage = measure_leakage(model, own) if removed_concepts(model) else None
     first = rows[0].evaluations[0]
     majority = None if first.majority is None else (str(first.majority_class), first.majority)
     return Controls(tuple(rows), majority, len(own.concepts), first.chosen, ceiling.penalty, leakage, missing)
@@ -296,7 +295,3 @@ def _trained(
         evaluations += [evaluate(run, table) for run in fit_runs(rows, rows.labels, some, **settings)]
         advance(len(some))
     return Control(name, tuple(evaluations), control_source(tables[0]))
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -40,12 +40,14 @@ class FewConcepts:
     def of(cls, model: ConceptModel, table: ConceptScores | ScoreFile, counts: Iterable[int] = NEC_COUNTS) -> Self:
         """The classifiers of a model, with the shares of the classes among the training rows of a table.
 
-        There are none where the table has no training rows, or where the model does not tell what its classes are made
-        of or what its nodes read.
+        There are none where the table has no training rows, where the model does not tell what its classes are made
+        of or what its nodes read, or where it has fewer concepts than the smallest count.
         """
         none = cls(model, {})
         counts = tuple(counts)
-        if not counts or model.class_attributions_ is None or not hasattr(model, "node_inputs"):
+        if not counts or min(counts) > len(model.concepts_):
+            return none
+        if model.class_attributions_ is None or not hasattr(model, "node_inputs"):
             return none
         rows = _training_sample(model, table)
         if rows is None or rows.labels is None or len(rows) < len(model.classes_):
@@ -74,12 +76,10 @@ class FewConcepts:
 def few_concepts_text(accuracies: Mapping[int, float]) -> tuple[str, str]:
     """What ``nec_accuracy`` of an evaluation says, as a heading and numbers; both empty if there is nothing to tell.
 
-    With at most five concepts in all, every number is the accuracy with all of them.
-
     >>> few_concepts_text({5: 0.5, 10: 0.7})
     ('accuracy with 5, 10 concepts per class', '0.500, 0.700; mean 0.600')
     """
-    if len(set(accuracies.values())) < 2:
+    if not accuracies:
         return "", ""
     shares = ", ".join(decimal(share, 3) for share in accuracies.values())
     heading = f"accuracy with {', '.join(map(str, accuracies))} concepts per class"
@@ -93,7 +93,7 @@ def few_concepts_rows(several: Sequence[Mapping[int, float]]) -> list[tuple[str,
     [('accuracy with 5 concepts per class', [0.5, nan]), ('accuracy with 10 concepts per class', [0.75, nan]),
      ('mean accuracy with 5 to 15 concepts per class', [0.75, nan])]
     """
-    known = [accuracies for accuracies in several if len(set(accuracies.values())) > 1]
+    known = [accuracies for accuracies in several if accuracies]
     if not known:
         return []
     counts = list(known[0])
@@ -111,10 +111,9 @@ def _training_sample(model: ConceptModel, table: ConceptScores | ScoreFile) -> C
         return None
     split = table.with_split()
     if isinstance(split, ScoreFile):
-        return split.part("train").labelled().sample(MOST_ROWS) if split.has_part("train") else None
+        return split.part("train").labelled().sample(MOST_ROWS, keep_rare=False) if split.has_part("train") else None
     rows = np.flatnonzero((split.split == "train") & split.rows.labelled())
     if not len(rows):
         return None
-    assert split.labels is not None
-    classes = np.unique(split.labels[rows].astype(str), return_inverse=True)[1]
-    return split.take(rows[sample_mask(rows, classes, MOST_ROWS, split.scores[0].nbytes, SAMPLE_BYTES)])
+    alike = np.zeros(len(rows), dtype=int)  # rare classes do not come first: it is the shares that matter
+    return split.take(rows[sample_mask(rows, alike, MOST_ROWS, split.scores[0].nbytes, SAMPLE_BYTES)])

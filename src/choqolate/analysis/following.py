@@ -165,9 +165,15 @@ def _concept_sides(rows: ConceptScores, train: ConceptScores) -> np.ndarray:
         if own.all() or not own.any():
             continue  # nothing to compare the class with
         direction = np.sign(train.scores[own].mean(axis=0) - train.scores[~own].mean(axis=0))
-        high = rows.scores[here] > np.median(rows.scores[here], axis=0)
-        sides[here] = np.where(high, direction, -direction)
+        sides[here] = np.where(_upper_half(rows.scores[here]), direction, -direction)
     return sides
+
+
+def _upper_half(scores: np.ndarray) -> np.ndarray:
+    """Which scores of each column are above its median, or, if more than half of them have the highest score, these."""
+    median = np.median(scores, axis=0)
+    above: np.ndarray = scores > median
+    return np.where(above.any(axis=0), above, scores == median)
 
 
 def _aligned(model: Any, table: ConceptScores, original: ConceptScores | None) -> ConceptScores:

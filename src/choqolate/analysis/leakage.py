@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from choqolate import metrics
-from choqolate._util.numbers import decimal
+from choqolate._util.numbers import decimal, known
 from choqolate._util.text import counted, listed
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.following import Following, group_sides, measure_following
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.table_training import training_rows
+from choqolate.estimators.validation import stratified_folds
 from choqolate.metrics import WithinClassAUC
 
+_FOLDS = 5
 MOST_ROWS = 4_000  # that a probe is fitted on
 FEWEST_ROWS = 20  # of a class whose groups a probe tells apart
 MOSTLY, _HARDLY = 0.5, 0.1  # R² from which, and below which, a concept is in the other scores
@@ -53,8 +55,8 @@ class Leakage:
     @property
     def mean_probe(self) -> float:
         """R² of the probe, mean over the removed concepts."""
-        known = [value for value in self.probe.values() if not math.isnan(value)]
-        return float(np.mean(known)) if known else math.nan
+        values = self._probed()
+        return float(np.mean(values)) if values else math.nan
 
     def lines(self) -> list[str]:
         """What is left, in sentences: first in the scores, then in the model."""
@@ -65,8 +67,8 @@ class Leakage:
         return {
             "concepts": list(self.concepts),
             "remaining_concepts": self.n_remaining,
-            "probe": {name: _known(value) for name, value in self.probe.items()},
-            "mean_probe": _known(self.mean_probe),
+            "probe": {name: known(value) for name, value in self.probe.items()},
+            "mean_probe": known(self.mean_probe),
             "group_probe": _as_dict(self.group_probe),
             "before": _following_dict(self.before),
             "after": _following_dict(self.after),
@@ -74,11 +76,17 @@ class Leakage:
             "chosen": self.after.chosen,
         }
 
+    def _probed(self) -> list[float]:
+        return [value for value in self.probe.values() if not math.isnan(value)]
+
     def _in_scores(self) -> str:
-        known = [value for value in self.probe.values() if not math.isnan(value)]
-        if not known:
-            return "Whether the other scores still hold the removed concepts cannot be told: their scores are constant."
-        ends = f" ({decimal(min(known), 2)} to {decimal(max(known), 2)})" if len(known) > 1 else ""
+        values = self._probed()
+        if not values:
+            return (
+                "Whether the other scores still hold the removed concepts cannot be told: there are too few images, or "
+                "their scores are constant."
+            )
+        ends = f" ({decimal(min(values), 2)} to {decimal(max(values), 2)})" if len(values) > 1 else ""
         said = (
             f"A linear probe computes {_several(self.concepts, 'removed concept')} from the other "
             f"{self.n_remaining:,} scores with an R² of {decimal(self.mean_probe, 2)}{ends}"
@@ -104,7 +112,7 @@ class Leakage:
     def _verdict(self) -> str:
         before, after = self.before.best, self.after.best
         low, high = after.interval
-        if math.isnan(after.value) or math.isnan(before.value):
+        if after.too_few or before.too_few:
             return "There are too few images to tell whether the model still follows what was removed."
         if high < 0.5:
             return "Now it leans the other way, by more than chance: the correction may be too strong."
@@ -169,11 +177,10 @@ def measure_leakage(
     if not remaining:
         raise ChoqolateError("Expected concepts that were not removed, but all were. Remove fewer of them.")
     rows = held_out(model, table)[0].sample(MOST_ROWS)
-    found = np.atleast_1d(metrics.probe_r2(rows.select(remaining).scores, rows.select(names).scores))
     return Leakage(
         concepts=names,
         n_remaining=len(remaining),
-        probe=dict(zip(names, found.tolist(), strict=True)),
+        probe=_probe(rows, remaining, names),
         group_probe=_group_probe(rows, remaining, training_rows(model, table).labelled()),
         before=measure_following(trained, table, names),
         after=measure_following(model, table, names),
@@ -191,6 +198,14 @@ def removed_concepts(model: Any) -> tuple[str, ...]:
     return tuple(name for name in names if not used[place[name]])
 
 
+def _probe(rows: ConceptScores, remaining: list[str], names: tuple[str, ...]) -> dict[str, float]:
+    """R² of each concept by the others; NaN with too few rows."""
+    if len(rows) < 2 * _FOLDS:
+        return dict.fromkeys(names, math.nan)
+    found = metrics.probe_r2(rows.select(remaining).scores, rows.select(names).scores, _FOLDS)
+    return dict(zip(names, np.atleast_1d(found).tolist(), strict=True))
+
+
 def _group_probe(rows: ConceptScores, remaining: list[str], train: ConceptScores) -> WithinClassAUC | None:
     """How well a probe of each class tells its most frequent group from the others."""
     sides = group_sides(rows, train)
@@ -200,7 +215,8 @@ def _group_probe(rows: ConceptScores, remaining: list[str], train: ConceptScores
     for label in set(rows.labels.tolist()):
         here = (rows.labels == label) & (sides != 0)
         if here.sum() >= FEWEST_ROWS and len(set(sides[here].tolist())) == 2:
-            predicted[here] = metrics.probe_predictions(scores[here], sides[here])
+            folds = stratified_folds(sides[here], _FOLDS)
+            predicted[here] = metrics.probe_predictions(scores[here], sides[here], folds)
         else:
             sides = np.where(here, 0.0, sides)
     found = metrics.within_class_auc(predicted, sides, rows.labels.tolist())
@@ -216,17 +232,13 @@ def _auc(found: WithinClassAUC) -> str:
     return f"{decimal(found.value, 2)} ({decimal(low, 2)} to {decimal(high, 2)})"
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _as_dict(found: WithinClassAUC | None) -> dict[str, Any] | None:
     if found is None:
         return None
     by_class = {str(label): value for label, value in found.by_class.items()}
-    return {"auc": _known(found.value), "interval": [_known(end) for end in found.interval], "by_class": by_class}
+    return {"auc": known(found.value), "interval": [known(end) for end in found.interval], "by_class": by_class}
 
 
 def _following_dict(found: Following) -> dict[str, Any]:
-    concepts = {name: _known(value) for name, value in found.per_concept.items()}
+    concepts = {name: known(value) for name, value in found.per_concept.items()}
     return {"concepts": _as_dict(found.by_concept), "groups": _as_dict(found.by_group), "per_concept": concepts}

@@ -218,14 +218,18 @@ class ScoreFile:
             paths += names or ()
         return self.header.with_rows(scores, self.codes.as_rows(paths or None))
 
-    def sample(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> ConceptScores:
+    def sample(
+        self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES, *, keep_rare: bool = True
+    ) -> ConceptScores:
         """Load at most so many rows, with at most so many bytes of scores.
 
         They are chosen by a hash of their number in the file, the same on every machine, and rare classes are not left
-        out, see :func:`~choqolate.data.sampling.sample_mask`.
+        out, see :func:`~choqolate.data.sampling.sample_mask`; without ``keep_rare``, classes have the shares that they
+        have in the file.
         """
         numbers = np.arange(len(self)) if self._mask is None else np.flatnonzero(self._mask)
-        return self.take(sample_mask(numbers, self.codes.labels, n_rows, self.row_bytes, n_bytes)).load()
+        labels = self.codes.labels if keep_rare else np.zeros(len(numbers), dtype=int)
+        return self.take(sample_mask(numbers, labels, n_rows, self.row_bytes, n_bytes)).load()
 
     def sample_size(self, n_rows: int = SAMPLE_ROWS, n_bytes: int = SAMPLE_BYTES) -> int:
         """How many rows :meth:`sample` loads."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ from choqolate.concepts.new_images import ImageScorer
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.concept_mixup import mix_with_concepts
 from choqolate.debiasing.permutation_weights import effective_rows, permutation_weights
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.table_training import fit_scores_runs
+from choqolate.explain.model_protocols import ConceptModel
 
 
 def cbdebug(
@@ -42,7 +45,7 @@ def cbdebug(
 
     Args:
         models: classifiers trained on the table alike, which differ in their seed only.
-        table: the scores that they were trained on.
+        table: the scores that they were trained on. Concepts that they were trained without stay left out.
         spurious: names of the spurious concepts.
         weights: of the labelled training rows ``(n,)``, by default their permutation weights; ones to train without.
         keep_concepts: train with all concepts, so that the weights alone have to do it.
@@ -70,8 +73,7 @@ def cbdebug(
     """
     parameters, spurious = _common_parameters(models), tuple(spurious)
     places = find_concepts(spurious, table.concepts, known="this table has")
-    table = table.with_split().labelled()
-    train = table.part("train")
+    train = table.with_split().part("train").labelled()
     if weights is None:
         weights = permutation_weights(train.labels, train.scores[:, places], random_state=random_state)
     if len(weights) != len(train):
@@ -90,12 +92,23 @@ def cbdebug(
             images,
             random_state=random_state,
         )
-        table = _with_scores(table, mixed.rows, mixed.scores, models[0].concepts_)
         note["mixed_rows"] = len(mixed.rows)
+    trained_on = _with_scores(table, mixed.rows, mixed.scores, models[0].concepts_) if augment else table
     seeds: list[Any] = [model.random_state for model in models]
-    leave_out = () if keep_concepts else spurious
-    runs = fit_scores_runs(table, seeds, leave_out=leave_out, sample_weight=weights, **parameters)
-    return [run.with_provenance(debiasing=note) for run in runs]
+    leave_out = concepts_without(models, table, () if keep_concepts else spurious)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)  # the models' own training has said it
+        runs = fit_scores_runs(trained_on, seeds, leave_out=leave_out, sample_weight=weights, **parameters)
+    data = replace(
+        runs[0].provenance_.data, fingerprint=table.fingerprint, split="given" if table.has_split else "made"
+    )
+    return [run.with_provenance(debiasing=note, data=data) for run in runs]
+
+
+def concepts_without(models: Sequence[ConceptModel], table: ConceptScores, spurious: Iterable[str]) -> tuple[str, ...]:
+    """The concepts of a table to leave out of another training: those that models lack, and spurious ones."""
+    gone = set(spurious) | (set(table.concepts) - set(models[0].concepts_) if models else set())
+    return tuple(name for name in table.concepts if name in gone)
 
 
 def _common_parameters(models: Sequence[ChoqolateClassifier]) -> dict[str, Any]:
@@ -126,8 +139,9 @@ def _spurious_shares(models: Sequence[ChoqolateClassifier], spurious: Sequence[s
 
 def _with_scores(table: ConceptScores, rows: np.ndarray, scores: np.ndarray, concepts: Sequence[str]) -> ConceptScores:
     """A copy with other scores in some of the training rows."""
-    every = table.scores.copy()
-    columns = find_concepts(concepts, table.concepts, known="this table has")
-    training = np.flatnonzero(table.split == "train")
+    known = table.with_split()
+    every = known.scores.copy()
+    columns = find_concepts(concepts, known.concepts, known="this table has")
+    training = np.flatnonzero((known.split == "train") & known.rows.labelled())
     every[np.ix_(training[rows], columns)] = scores
-    return table.with_rows(every, table.rows)
+    return known.with_rows(every, known.rows)

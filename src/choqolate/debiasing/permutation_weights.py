@@ -17,6 +17,7 @@ N_FOLDS = 5
 MOST_CLASSES = 255  # categories that the trees tell apart
 _CERTAIN = 1e-3  # probabilities stay this far from 0 and 1, so that no row weighs more than about a thousand others
 _TREES: dict[str, Any] = {"max_leaf_nodes": 8, "l2_regularization": 10.0, "early_stopping": False}
+_LEAF_ROWS = 20  # at least, of a leaf; a tenth of the rows if there are fewer than 200
 
 
 def permutation_weights(
@@ -99,12 +100,15 @@ def _held_out(
     """The rows of each fold, and the probability that each is a permuted one, by a fit on the other folds."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    leaf = max(1, min(_LEAF_ROWS, len(scores) // 10))
     original, shuffled = np.column_stack([codes, scores]), np.column_stack([permuted, scores])
     for fold in np.unique(folds):
         fitted_on, rows = folds != fold, np.flatnonzero(folds == fold)
         stacked = np.vstack([original[fitted_on], shuffled[fitted_on]])
         is_permuted = np.repeat([False, True], fitted_on.sum())
-        trees = HistGradientBoostingClassifier(categorical_features=[0], random_state=0, **_TREES)
+        trees = HistGradientBoostingClassifier(
+            categorical_features=[0], min_samples_leaf=leaf, random_state=0, **_TREES
+        )
         p = trees.fit(stacked, is_permuted).predict_proba(original[rows])[:, 1]
         yield rows, p.clip(_CERTAIN, 1 - _CERTAIN)
 

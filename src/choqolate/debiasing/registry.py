@@ -16,7 +16,7 @@ from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.new_images import find_images
 from choqolate.data.scores import ConceptScores
-from choqolate.debiasing.cbdebug import cbdebug
+from choqolate.debiasing.cbdebug import cbdebug, concepts_without
 from choqolate.debiasing.dfr import dfr
 from choqolate.debiasing.group_dro import group_dro
 from choqolate.debiasing.orthogonal import part_of, project_scores, rescaled, text_projection, vocabulary_of
@@ -185,7 +185,7 @@ def _projected(case: Case, calibrate: bool) -> ConceptScores:
 
 def _trained_again(case: Case, table: ConceptScores, leave_out: Sequence[str]) -> list[ChoqolateClassifier]:
     seeds: list[Any] = [model.random_state for model in case.models]
-    return fit_scores_runs(table, seeds, leave_out=leave_out, **case.parameters)
+    return fit_scores_runs(table, seeds, leave_out=concepts_without(case.models, table, leave_out), **case.parameters)
 
 
 def _dfr(case: Case) -> Applied:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from choqolate._util.checks import as_labels
 from choqolate.errors import ChoqolateError
 from choqolate.metrics.arrays import Floats, Labels, as_array
+from choqolate.metrics.intervals import TOO_FEW
 
 _Z = NormalDist().inv_cdf(0.975)
 _LEAST = 2  # rows on either side, for a variance
@@ -22,9 +23,12 @@ class WithinClassAUC(NamedTuple):
 
     Attributes:
         value: mean over classes and columns; NaN if no class has rows of both sides.
-        interval: its 95% interval, by DeLong's variance: it covers the sampling of the rows.
+        interval: its 95% interval, by DeLong's variance: it covers the sampling of the rows, not a fit that made the
+            values. With few rows it is too narrow, see ``rows``.
         by_column: mean over the classes for each column ``(K,)``.
         by_class: mean over the columns for each class that has rows of both sides.
+        rows: number of rows on the smaller sides, summed over the classes, of the column that has the most. With fewer
+            than ten, ``interval`` says little.
 
     >>> found = within_class_auc([0.1, 0.4, 0.3, 0.2], [[-1, 1], [1, -1], [1, 1], [-1, -1]], ["gull"] * 4)
     >>> found.value, found.by_column
@@ -35,6 +39,12 @@ class WithinClassAUC(NamedTuple):
     interval: tuple[float, float]
     by_column: Floats
     by_class: dict[Any, float]
+    rows: int
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few rows to say anything."""
+        return self.rows < TOO_FEW
 
 
 def within_class_auc(values: ArrayLike, sides: ArrayLike, classes: Labels) -> WithinClassAUC:
@@ -68,23 +78,27 @@ def within_class_auc(values: ArrayLike, sides: ArrayLike, classes: Labels) -> Wi
     for row, label in enumerate(labels):
         members.setdefault(label, []).append(row)
     areas = np.full((len(members), columns.shape[1]), np.nan)
+    smaller = np.zeros(columns.shape[1], dtype=int)  # rows on the smaller sides
     pull = np.zeros(len(numbers))  # of each row on the sum of all areas
     for place, rows in enumerate(members.values()):
         for column, side in enumerate(columns[rows].T):
             counts = side != 0
             upper = side[counts] > 0
-            if min(upper.sum(), (~upper).sum()) >= _LEAST:
+            fewer = min(int(upper.sum()), int((~upper).sum()))
+            if fewer >= _LEAST:
+                smaller[column] += fewer
                 chosen = np.asarray(rows)[counts]
                 areas[place, column], influence = _area(numbers[chosen], upper)
                 pull[chosen] += influence
     known = ~np.isnan(areas)
     if not known.any():
-        return WithinClassAUC(math.nan, (math.nan, math.nan), _means(areas, axis=0), {})
+        return WithinClassAUC(math.nan, (math.nan, math.nan), _means(areas, axis=0), {}, 0)
     value, reach = float(areas[known].mean()), float(_Z * np.linalg.norm(pull) / known.sum())
     by_class = {
         label: mean for label, mean in zip(members, _means(areas, axis=1).tolist(), strict=True) if mean == mean
     }
-    return WithinClassAUC(value, (max(value - reach, 0.0), min(value + reach, 1.0)), _means(areas, axis=0), by_class)
+    interval = max(value - reach, 0.0), min(value + reach, 1.0)
+    return WithinClassAUC(value, interval, _means(areas, axis=0), by_class, int(smaller.max()))
 
 
 def _area(values: Floats, upper: NDArray[np.bool_]) -> tuple[float, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,11 +58,10 @@ def keep_largest(W: ArrayLike, k: int, n_concepts: int | None = None) -> Floats:
     >>> keep_largest([[-2.0, 0.5, 1.0]], k=2)
     array([[-2.,  0.,  1.]])
     """
-    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
-        raise ChoqolateError(f"k: expected a whole number of at least 1, got {k!r}.")
+    _check_count(k)
     weights = np.atleast_2d(as_array(W, "W", ndims=(1, 2)))
     sizes = np.abs(per_concept(weights, n_concepts or weights.shape[1]))
-    kept = np.zeros(sizes.shape, dtype=bool)
+    kept: NDArray[np.bool_] = np.zeros(sizes.shape, dtype=bool)
     np.put_along_axis(kept, np.argsort(-sizes, axis=1, kind="stable")[:, :k], True, axis=1)
     left = np.where(np.tile(kept, weights.shape[1] // kept.shape[1]), weights, 0.0)
     if kept.all() or (weights < 0).any():
@@ -143,6 +142,9 @@ def accuracy_at_nec(
     """
     scores, _ = _scores(W, Z)
     targets = _indices(y, "y", len(scores), len(np.atleast_2d(W)))
+    width = as_array(Z_train, "Z_train", ndims=(2,)).shape[1]
+    if width != scores.shape[1]:
+        raise ChoqolateError(f"Z: expected the {width} columns of Z_train, got {scores.shape[1]}.")
     found = sparse_classifiers(W, Z_train, y_train, counts)
     return {k: float((one.predict(scores) == targets).mean()) for k, one in found.items()}
 
@@ -155,7 +157,7 @@ def sparse_classifiers(
     found: dict[int, SparseClassifier] = {}
     made: dict[int, SparseClassifier] = {}
     for k in counts:
-        few = min(k, n_concepts)
+        few = min(_check_count(k), n_concepts)
         if few not in made:
             made[few] = sparse_classifier(W, Z, y, few)
         found[k] = made[few]
@@ -174,6 +176,12 @@ def anec(accuracies: Mapping[int, float]) -> float:
     0.6
     """
     return float(np.mean(list(accuracies.values()))) if accuracies else float("nan")
+
+
+def _check_count(k: Any) -> int:
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+        raise ChoqolateError(f"k: expected a whole number of at least 1, got {k!r}.")
+    return int(k)
 
 
 def _scores(W: ArrayLike, Z: ArrayLike) -> tuple[Floats, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from choqolate._util.checks import check_number
 from choqolate.errors import ChoqolateError
@@ -12,7 +14,7 @@ from choqolate.metrics.arrays import Floats, as_array
 PENALTIES = 10.0 ** np.arange(-7, 2)  # per row, of standardized columns
 
 
-def probe_predictions(X: ArrayLike, Y: ArrayLike, folds: int = 5) -> Floats:
+def probe_predictions(X: ArrayLike, Y: ArrayLike, folds: int | ArrayLike = 5) -> Floats:
     r"""Predict each target by ridge regression, every row by a probe that was fitted on the other folds.
 
     Columns of X are standardized on the rows of the fit, and
@@ -20,16 +22,18 @@ def probe_predictions(X: ArrayLike, Y: ArrayLike, folds: int = 5) -> Floats:
     .. math:: \min_{w, b} \sum_i (y_i - w \cdot x_i - b)^2 + n \lambda \lVert w \rVert^2
 
     with :math:`\lambda` from :math:`10^{-7}` to 10, chosen for each target by the leave-one-out error on the rows of
-    the fit. Rows are assigned to folds at random, always in the same way.
+    the fit.
 
     Args:
         X: What is known, shape (n, M).
         Y: What is predicted, shape (n,) or (n, K).
-        folds: Number of parts; each is predicted by a fit on the others.
+        folds: Number of parts, each predicted by a fit on the others; rows are assigned to them at random, always in
+            the same way. Or the part of each row, shape (n,): parts with the same shares of two classes are needed
+            where predictions tell these apart, because a fit whose part has more of one predicts less of it elsewhere.
     Returns:
         The predictions, of the shape of Y.
     Raises:
-        ChoqolateError: If the numbers of rows differ, or there are fewer than two rows per fold.
+        ChoqolateError: If the numbers of rows differ, there are fewer than two rows per fold, or all are in one part.
 
     >>> X = np.random.default_rng(0).random((40, 3))
     >>> bool(np.allclose(probe_predictions(X, X[:, 0] - 2 * X[:, 1]), X[:, 0] - 2 * X[:, 1], atol=1e-3))
@@ -38,19 +42,16 @@ def probe_predictions(X: ArrayLike, Y: ArrayLike, folds: int = 5) -> Floats:
     known, targets = as_array(X, "X", ndims=(2,)), as_array(Y, "Y", ndims=(1, 2))
     if len(known) != len(targets):
         raise ChoqolateError(f"Y: expected the {len(known)} rows of X, got {len(targets)}; pass the same rows in both.")
-    check_number("folds", folds, minimum=2, whole=True)
-    if len(known) < 2 * folds:
-        raise ChoqolateError(f"X: expected at least {2 * folds} rows for {folds} folds, got {len(known)}.")
+    parts = _parts(folds, len(known))
     columns = targets.reshape(len(targets), -1)
     predicted = np.empty_like(columns)
-    fold = np.random.default_rng(0).permutation(len(known)) % folds
-    for held_out in range(folds):
-        there = fold == held_out
+    for part in np.unique(parts):
+        there = parts == part
         predicted[there] = _ridge(known[~there], columns[~there], known[there])
     return predicted.reshape(targets.shape)
 
 
-def probe_r2(X: ArrayLike, Y: ArrayLike, folds: int = 5) -> Floats | float:
+def probe_r2(X: ArrayLike, Y: ArrayLike, folds: int | ArrayLike = 5) -> Floats | float:
     r"""How much of each target a linear probe finds in X.
 
     .. math:: R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}
@@ -78,6 +79,20 @@ def probe_r2(X: ArrayLike, Y: ArrayLike, folds: int = 5) -> Floats | float:
     moving = np.ptp(targets, axis=0) > 0
     found = 1 - np.divide(missed, spread, out=np.full_like(spread, np.nan), where=moving)
     return float(found) if targets.ndim == 1 else np.asarray(found)
+
+
+def _parts(folds: int | ArrayLike, n_rows: int) -> NDArray[Any]:
+    """The part of each row."""
+    if np.ndim(folds):
+        parts = as_array(folds, "folds", ndims=(1,))
+        if len(parts) != n_rows or np.ptp(parts) == 0:
+            raise ChoqolateError(f"folds: expected {n_rows} numbers, one per row, of at least two parts.")
+        return parts
+    check_number("folds", folds, minimum=2, whole=True)
+    number = int(np.asarray(folds))
+    if n_rows < 2 * number:
+        raise ChoqolateError(f"X: expected at least {2 * number} rows for {number} folds, got {n_rows}.")
+    return np.random.default_rng(0).permutation(n_rows) % number
 
 
 def _ridge(X: Floats, Y: Floats, X_new: Floats) -> Floats:
