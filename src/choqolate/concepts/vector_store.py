@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from choqolate._util.files import replacing
+from choqolate.concepts.exact_product import ExactProduct
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 _STALE_SECONDS = 60  # a shard is written in a fraction of a second
 _BLOCK_BYTES = 1 << 27  # vectors in memory at a time: every block reads each shard that has some of them
-_PRODUCT_ROWS = 256  # of every matrix product
+_LEAST_ROWS = 256  # of a block
 
 
 class VectorStore:
@@ -169,38 +170,26 @@ class FoundVectors:
         Raises:
             ChoqolateError: if a shard is damaged or gone.
         """
-        n_products = _BLOCK_BYTES // (4 * max(1, self.store.dim) * _PRODUCT_ROWS)
-        n_rows = max(1, n_products) * _PRODUCT_ROWS
+        n_rows = max(_LEAST_ROWS, _BLOCK_BYTES // (4 * max(1, self.store.dim)))
         for start in range(0, len(self), n_rows):
             yield self.get(slice(start, start + n_rows))
 
-    def products(self, matrix: np.ndarray, n_rows: int = _PRODUCT_ROWS) -> Iterator[np.ndarray]:
+    def products(self, matrix: np.ndarray, n_rows: int = _LEAST_ROWS) -> Iterator[np.ndarray]:
         """Products ``(n, M)`` of the vectors and a matrix ``(d, M)`` in order, in blocks.
 
-        Every matrix product has 256 rows, the last one filled up with zeros, so that the product of a vector is the
-        same to the last bit wherever the vector stands.
+        The product of a vector is the same to the last bit wherever the vector stands, see :class:`ExactProduct`.
 
         Args:
             matrix: what to multiply the vectors by.
-            n_rows: of a block, at most; 256 if that is more.
+            n_rows: of a block, at most.
 
         Raises:
             ChoqolateError: if a shard is damaged or gone.
         """
-        step = max(1, n_rows // _PRODUCT_ROWS) * _PRODUCT_ROWS
+        product = ExactProduct(matrix)
         for vectors in self.blocks():
-            for start in range(0, len(vectors), step):
-                yield _multiply(vectors[start : start + step], matrix)
-
-
-def _multiply(vectors: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """The product of both, computed in equal portions of rows."""
-    result = np.empty((len(vectors), matrix.shape[1]), dtype=np.float32)
-    for start in range(0, len(vectors), _PRODUCT_ROWS):
-        part = vectors[start : start + _PRODUCT_ROWS]
-        filled = np.pad(part, ((0, _PRODUCT_ROWS - len(part)), (0, 0))) if len(part) < _PRODUCT_ROWS else part
-        result[start : start + len(part)] = (filled @ matrix)[: len(part)]
-    return result
+            for start in range(0, len(vectors), n_rows):
+                yield product(vectors[start : start + n_rows])
 
 
 def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:
