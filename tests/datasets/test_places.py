@@ -140,6 +140,19 @@ def test_files_that_are_no_scores(tmp_path):
         PlacePredictions.from_score_file(write(tmp_path / "scores.txt", "x"))
     with pytest.raises(ChoqolateError, match=r"scores.npz, but it cannot be read"):
         PlacePredictions.from_score_file(write(tmp_path / "scores.npz", "x"))
+    np.savez(tmp_path / "whole.npz", scores=random_scores(), files=np.array(FILES))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    np.save(tmp_path / "array.npy", random_scores())
+    for content in (b"", whole[: len(whole) // 2], (tmp_path / "array.npy").read_bytes()):
+        (tmp_path / "damaged.npz").write_bytes(content)
+        with pytest.raises(ChoqolateError, match=r"damaged.npz, but it cannot be read as .npz"):
+            PlacePredictions.from_score_file(tmp_path / "damaged.npz")
+
+
+def test_an_image_has_one_row_of_scores(tmp_path):
+    np.savez(tmp_path / "scores.npz", scores=random_scores(), files=np.array([*FILES[:-1], FILES[0]]))
+    with pytest.raises(ChoqolateError, match=r"1 image come twice or more, such as .*val2017/0.jpg"):
+        PlacePredictions.from_score_file(tmp_path / "scores.npz")
 
 
 def test_predictions_are_written_once(tmp_path):

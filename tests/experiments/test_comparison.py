@@ -11,14 +11,25 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
-from choqolate import ChoqolateError, ConceptScores, evaluate, fit_scores, measure_following
+from choqolate import (
+    ChoqolateError,
+    ConceptScores,
+    embed,
+    evaluate,
+    fit_scores,
+    load_backbone,
+    measure_following,
+)
+from choqolate.datasets.birds import render_birds
 from choqolate.experiments import COMPARISON, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
-from choqolate.experiments.engine.methods import STRENGTHS, find_method
+from choqolate.experiments.engine.methods import STRENGTHS, check_methods, find_method
 from choqolate.experiments.engine.results import Results
+from choqolate.experiments.engine.runner import run_tasks
 from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import load_control, table_source
-from choqolate.experiments.engine.tasks import DRAWS
+from choqolate.experiments.engine.tasks import DRAWS, Asked
+from choqolate.experiments.engine.trials import Tuning
 from tests.cli.test_data_commands import choqolate
 from tests.experiments.test_tuning import bird_table
 
@@ -56,6 +67,36 @@ class Gridded(BaseEstimator):
         return np.asarray(X) @ self.node_attributions_.T
 
 
+class Bare(Gridded):
+    """It does not say what its classes are made of."""
+
+    title = "Bare"
+    tuning_grid = None
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        del self.class_attributions_
+        return self
+
+
+class Failing(Gridded):
+    title = "Failing"
+
+    def fit(self, X, y):
+        raise RuntimeError("no luck")
+
+
+class Forgetful(Gridded):
+    title = "Forgetful"
+
+    def remove_concepts(self, names):
+        pass
+
+
+class Namesake(Gridded):
+    """Another class with the same title."""
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
@@ -87,6 +128,68 @@ def test_a_comparison_has_these_tables_and_figures(compared):
     assert "A small gap in accuracy to these rows means that almost any set of names carries the classes" in notes
     assert "A linear probe computes the removed scores from the other 4 with an R² of" in notes
     assert "Own logistic: C 1" in notes  # chosen on validation rows, like the others
+
+
+def test_a_method_that_fails_or_has_no_classes_made_of_nodes_keeps_nobody_from_the_figures(source, tmp_path):
+    names = [f"tests.experiments.test_comparison:{name}" for name in ("Bare", "Failing")]
+    options = Options(("choqolate", *names), parameters={"n_nodes": 2, "epochs": 1})
+    (done,) = reproduce(
+        [COMPARISON], {source.name: source}, tmp_path, seeds=1, options=options, processes=1, verbose=False
+    )
+    assert [sentence for sentence in done.failed if "no luck" in sentence]
+    assert {path.name for path in done.files if path.suffix == ".png"} == {"comparison.png", "comparison-concepts.png"}
+    table = pd.read_csv(tmp_path / "tables" / "comparison.csv").set_index("Method")
+    assert table["Accuracy mean"].notna().to_dict() == {"CHOQOLATE": True, "Bare": True, "Failing": False}
+
+
+def test_all_methods_without_nodes_are_compared(source, tmp_path):
+    said = choqolate(
+        "compare", source.scores, "--nodes", 0, "--seeds", 1, "--quick", "--steps", 2, "--processes", 1, "-o", tmp_path
+    )
+    assert said.code == 0, said.err
+    table = pd.read_csv(tmp_path / "tables" / "comparison.csv").set_index("Method")
+    without = table.index[table["Accuracy mean"].isna()].tolist()
+    assert without == ["Sparse AE"]
+    assert (tmp_path / "figures" / "comparison-concepts.png").exists()
+
+
+def test_a_budget_of_steps_is_for_methods_side_by_side(source, tmp_path):
+    said = choqolate(
+        "reproduce", "three-concepts", "--scores", source.scores, "--steps", 2, "--processes", 1, "-o", tmp_path
+    )
+    assert said.code == 0, said.err
+    options = Options(parameters={"n_nodes": 3, "steps": 7})
+    assert options.common == {"n_nodes": 3}
+    assert options.budgeted(source)["steps"] == 7
+
+
+def test_titles_tell_methods_apart(tmp_path):
+    same = [f"tests.experiments.test_comparison:{name}" for name in ("Gridded", "Namesake")]
+    with pytest.raises(ChoqolateError, match=r"Gridded and .*Namesake are both called 'Own logistic'"):
+        check_methods(["pcbm", *same])
+    check_methods(["pcbm", same[0], "logistic"])
+
+
+def test_a_removal_that_returns_nothing_is_no_result(source):
+    rows = source.load()
+    ((model,),) = find_method("tests.experiments.test_comparison:Forgetful").train(rows.part("train"), [0], [{}])
+    with pytest.raises(ChoqolateError, match="to return a fitted estimator, but it returned None"):
+        model.remove_concepts(["sea"])
+
+
+def test_directions_depend_on_the_vectors_and_not_on_other_names(source, tmp_path):
+    birds = tmp_path / "birds"
+    rows = render_birds(birds, 40, workers=1)
+    backbone = load_backbone("mini", device="cpu")
+    embed(rows, backbone, tmp_path / "vectors", workers=0)
+    settings = {kind: RunSetting(control=kind) for kind in ("names", "directions")}
+    with_vectors = replace(source, embeddings=tmp_path / "vectors")
+    configs = {
+        kind: [Asked.on(one, setting).config for one in (source, with_vectors, replace(with_vectors, others=None))]
+        for kind, setting in settings.items()
+    }
+    assert configs["names"][0] == configs["names"][1] != configs["names"][2]
+    assert configs["directions"][0] != configs["directions"][1] == configs["directions"][2]
 
 
 def test_controls_stand_below_the_real_concepts(compared, source):
@@ -194,7 +297,7 @@ def test_a_method_of_ones_own_takes_part_in_every_table_with_one_flag(source, tm
     biased, freed = (
         table.loc[f"Own logistic, {how}"] for how in ("as trained", "trained without the spurious concepts")
     )
-    assert (biased["No group labels"], freed["No group labels"]) == (biased["No group labels"], "✓")
+    assert (pd.isna(biased["No group labels"]), freed["No group labels"]) == (True, "✓")
     assert freed["own: Follows the bias mean"] < biased["own: Follows the bias mean"]
     core = source.load().select([name for name in source.load().concepts if name not in ("sea", "forest")])
     alone = Gridded(C=1.0).fit(core.part("train").frame, core.part("train").labels)
@@ -209,13 +312,43 @@ def test_a_method_of_ones_own_takes_part_in_every_table_with_one_flag(source, tm
         ({"D": [1]}, "but it has no parameter 'D'"),
         ({"C": []}, "but 'C' has"),
         ({"C": "abc"}, "but 'C' has 'abc'"),
-        ({"C": [object()]}, "Values are numbers, texts, booleans or None"),
+        ({"C": [object()]}, "Values are finite numbers, texts, booleans or None"),
+        ({"C": [1.0, float("inf")]}, r"'C' has \[1.0, inf\]. Values are finite numbers"),
     ],
 )
 def test_a_grid_that_cannot_be_tried_is_said(monkeypatch, grid, message):
     monkeypatch.setattr(Gridded, "tuning_grid", grid)
     with pytest.raises(ChoqolateError, match=message):
         find_method(OPTIONS.methods[2])
+
+
+def test_a_grid_of_numpy_is_one_of_numbers(monkeypatch):
+    monkeypatch.setattr(Gridded, "tuning_grid", {"C": np.logspace(-1, 1, 3), "random_state": np.arange(2)})
+    assert find_method(OPTIONS.methods[2]).grid == {"C": [0.1, 1.0, 10.0], "random_state": [0, 1]}
+
+
+def test_values_of_a_method_of_ones_own_are_tried_one_by_one(monkeypatch, tmp_path):
+    """So that a value that fails is out of the race alone, and a search that is stopped keeps the others."""
+    monkeypatch.setattr(Gridded, "tuning_grid", {"C": [1.0, -1.0, 0.01]})
+    bird_table().save(tmp_path / "own.parquet")
+    search = Tuning(table_source(tmp_path / "own.parquet"), OPTIONS.methods[2], {})
+    assert len(search.batches()) == 3
+    told: list[str] = []
+    finished = run_tasks(search.batches(), Results(tmp_path / "r.jsonl"), processes=1, tell=told.append, verbose=False)
+    assert any("InvalidParameterError" in line for line in told)
+    assert search.choose(finished)["C"] in (1.0, 0.01)
+
+
+def test_a_table_of_ones_own_that_cannot_be_used_is_named_and_the_others_run(tmp_path):
+    table = bird_table()
+    table.save(tmp_path / "mine.parquet")
+    table.with_columns(labels=None).save(tmp_path / "unlabeled.parquet")
+    said = choqolate(
+        "reproduce", "accuracy", "--root", tmp_path, "-o", tmp_path / "out", "--seeds", 1, "--epochs", 1,
+        "--processes", 1,
+    )  # fmt: skip
+    assert "unlabeled.parquet: expected labels" in " ".join((said.out + said.err).split())
+    assert "mine: Accuracy mean" in pd.read_csv(tmp_path / "out" / "tables" / "accuracy.csv").columns
 
 
 def test_tables_of_ones_own_beside_the_published_data_take_part(tmp_path):
@@ -239,6 +372,9 @@ def test_predicted_labels_are_called_so_below_every_table(tmp_path):
         [COMPARISON], {"own": source}, tmp_path / "out", seeds=1, options=options, processes=1, verbose=False
     )  # fmt: skip
     assert f"Labels of own (pseudo-labels): {said}." in (tmp_path / "out" / "summary.md").read_text()
+    own = replace(table, provenance=replace(table.provenance, labels_from="classes given in coco.csv, not annotations"))
+    own.save(tmp_path / "coco.parquet")
+    assert table_source(tmp_path / "coco.parquet").title == "coco"
 
 
 def test_a_missing_table_of_other_names_is_said_before_the_work(tmp_path):

@@ -349,6 +349,11 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
         ),
         (["debias", "--embeddings", "."], "Expected no --embeddings with birds, which have their own. Leave it out."),
         (["debias", "--images", "."], "Expected no --images with birds, which have their own. Leave it out."),
+        (
+            ["reproduce", "--root", ".", "--embeddings", "x"],
+            "Expected --embeddings with --scores, but it is given",
+        ),
+        (["compare", "--method", "pcbm", "--others", "x"], "Expected --others without --method, which leaves the con"),
     ],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):

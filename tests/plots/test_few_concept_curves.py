@@ -121,6 +121,23 @@ def test_several_axes_share_a_legend():
     assert_readable(figure, [*legend.get_texts(), *texts_within(axes[0]), *texts_within(axes[1])])
 
 
+def test_paths_have_the_same_look_in_both_axes():
+    curves = {name: [{5: 0.3, 10: 0.4}] for name in PATHS}
+    for runs in (RUNS, RUNS | {f"own {k}": ([3.0], [0.4]) for k in range(6)}):
+        left = accuracy_against_concepts(runs, paths=PATHS)
+        right = accuracy_at_concepts({name: [{5: 0.2, 10: 0.3}] for name in runs}, paths=curves)
+        assert looks(left) == looks(right)
+        styles = [{line.get_label(): line.get_linestyle() for line in ax.lines} for ax in (left, right)]
+        assert all(
+            styles[0][name] == styles[1][name] == RIVALS[rival][2] for name, rival in zip(PATHS, RIVALS, strict=True)
+        )
+
+
+def test_a_method_without_runs_is_left_out():
+    ax = accuracy_against_concepts(RUNS | {"failed": ([], [])}, paths=PATHS | {"no path": ([], [])})
+    assert list(looks(ax)) == [*RUNS, *PATHS]
+
+
 def test_accuracies_beyond_all_have_no_ticks_and_small_differences_stay_small():
     ax = accuracy_at_concepts({"a": [{5: 0.998, 10: 0.999}], "b": [{5: 0.997, 10: 1.0}]})
     low, high = ax.get_ylim()

@@ -122,17 +122,21 @@ def evaluate_model(
 ) -> None:
     """Measure a model on a table of concept scores: accuracy, classes, groups, Gini, coherence.
 
-    With --controls, also what random names, random directions and logistic regression reach on the same rows.
+    With --controls, also what random names, random directions and logistic regression reach on the rows held out.
 
     Example: [bold]choqolate eval model scores.parquet --split test[/]
 
     Example: [bold]choqolate eval model scores.parquet --controls --others other-names.parquet[/]
     """
-    from choqolate.cli.terminal import open_table, show_start
+    from choqolate.cli.terminal import note_labels, open_table, show_start
 
     check_control_options(controls, others, embeddings)
     if controls and stream:
         raise ChoqolateError("Expected --controls or --stream, but got both. Controls need the table in memory.")
+    if controls and split is not None:
+        raise ChoqolateError(
+            "Expected --controls or --split, but got both. Controls are measured on the rows held out. Leave out one."
+        )
     show_start(model)
     from choqolate.analysis.evaluation import evaluate
     from choqolate.data.scores import ConceptScores
@@ -140,6 +144,8 @@ def evaluate_model(
 
     classifier = load(model)
     table = ConceptScores.load(scores) if controls else open_table(scores, ["--stream"] if stream else [])
+    if controls:
+        note_labels(scores, table)
     result = evaluate(classifier, table, split and split.value, verbose=True)
     found = None
     if controls and isinstance(table, ConceptScores):

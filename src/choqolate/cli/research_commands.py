@@ -63,7 +63,8 @@ def compare(
 ) -> None:
     """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity, coherence, controls, a test.
 
-    Your own takes part if it is a BaseEstimator with fit, predict, transform and, after fit, node_attributions_.
+    An estimator of your own takes part with --also. It is a BaseEstimator with fit, predict, transform and, after fit,
+    node_attributions_.
 
     Controls are the same model on random names and random directions, and logistic regression on all scores.
 
@@ -72,14 +73,18 @@ def compare(
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
     _check_given(scores, data)
+    if method and (others is not None or embeddings is not None):
+        given = "--embeddings" if others is None else "--others"
+        raise ChoqolateError(
+            f"Expected {given} without --method, which leaves the controls out. Leave out one of them."
+        )
     check_control_options(True, others, embeddings)
     check_engine(engine, address)
     from choqolate.experiments import COMPARISON, Options
-    from choqolate.experiments.engine.methods import METHODS, find_method
+    from choqolate.experiments.engine.methods import METHODS, check_methods
 
     chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
-    for name in chosen:
-        find_method(name)
+    check_methods(chosen)
     options = Options(chosen, rule.value, _parameters(nodes, epochs, steps), quick, controls=method is None)
     source = _source(scores, data, output, quick, embeddings=embeddings, others=others)
     _run([COMPARISON], {source.name: source}, output, seeds, options, processes, (engine, address))
@@ -180,18 +185,21 @@ def reproduce(
     check_engine(engine, address)
     if root is not None and (data is not None or scores is not None):
         raise ChoqolateError("Expected one of --root, --scores and --data, but two are given. Leave one out.")
+    for option, value in {"--spurious": spurious, "--embeddings": embeddings, "--images": images}.items():
+        if root is not None and value is not None:
+            raise ChoqolateError(f"Expected {option} with --scores, but it is given with --root. Leave it out.")
     from choqolate.cli import show_research as show
     from choqolate.experiments import EXPERIMENTS, Options, find_experiment
-    from choqolate.experiments.engine.methods import METHODS, find_method
+    from choqolate.experiments.engine.methods import METHODS, check_methods
     from choqolate.experiments.engine.sources import paper_sources
 
     if list_them:
         show.show_experiments(EXPERIMENTS.values())
         return
     chosen = list(EXPERIMENTS.values()) if name is None else [find_experiment(name)]
-    for own in also or []:
-        find_method(own)
-    options = Options((*METHODS, *(also or [])), rule.value, _parameters(8, epochs, steps), quick)
+    methods = tuple(dict.fromkeys([*METHODS, *(also or [])]))
+    check_methods(methods)
+    options = Options(methods, rule.value, _parameters(8, epochs, steps), quick)
     if root is None:
         words = _words(spurious)
         source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings, images=images)

@@ -115,7 +115,8 @@ RuleName = Annotated[
         "--rule",
         metavar="RULE",
         help="How learning rate and penalty are chosen on validation rows: accuracy (the best), or sparsest (the "
-        "largest Gini within a point of the best; then CHOQOLATE's temperature is chosen as well).",
+        "largest Gini within a point of the best; this also chooses the temperature of the row with the paper's "
+        "settings).",
     ),
 ]
 Processes = Annotated[

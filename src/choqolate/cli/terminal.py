@@ -65,9 +65,14 @@ def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFil
     table = open_scores(path, stream=True if streaming else None)
     if isinstance(table, ScoreFile):
         note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e6:,.1f} MB of scores) block by block")
+    note_labels(path, table)
+    return table
+
+
+def note_labels(path: Path, table: ConceptScores | ScoreFile) -> None:
+    """Say what the labels of a table are, if they are no annotations."""
     if table.provenance.labels_from is not None:
         note(f"the labels of {path}: {table.provenance.labels_from}")
-    return table
 
 
 def show_next(what: str, place: Path, *commands: Sequence[str | Path]) -> None:

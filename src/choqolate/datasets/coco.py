@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,7 @@ def read(
     wanted = [row for row, label in enumerate(given.classes) if label is not None]
     paths = {row: _locate(images[row], present, lines[row], given.file) for row in wanted}
     rows = [row for row in wanted if paths[row] is not None]
+    _check_once([paths[row] for row in rows], [lines[row] for row in rows], given.file)
     if not rows:
         raise ChoqolateError(
             f"expected the images of {given.file} in {' and '.join(present)} of {folder}, none of {len(wanted)} is "
@@ -105,6 +106,15 @@ def read_images(root: str | os.PathLike[str]) -> Manifest:
             f"Expected images in {' and '.join(present)} of {folder}, but there are none. Unpack them."
         )
     return Manifest(folder, np.array(paths, dtype=object), source=COCO.name)
+
+
+def _check_once(paths: Sequence[str | None], lines: Sequence[int], file: Path) -> None:
+    first: dict[str | None, int] = {}
+    for path, line in zip(paths, lines, strict=True):
+        if first.setdefault(path, line) != line:
+            raise ChoqolateError(
+                f"Expected every image once in {file}, but {path} stands in lines {first[path]} and {line}. Drop one."
+            )
 
 
 def _images(root: Path) -> tuple[Path, dict[str, set[str]]]:

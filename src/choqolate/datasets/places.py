@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
+import zipfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -108,6 +110,12 @@ class PlacePredictions:
         places = _check_places(scores.concepts)
         if scores.paths is None or any(path is None for path in scores.paths):
             raise ChoqolateError("Expected the path of each image beside its scores, but some rows have none. Add it.")
+        twice = [path for path, number in Counter(scores.paths.tolist()).items() if number > 1]
+        if twice:
+            raise ChoqolateError(
+                f"Expected every image once, but {counted(len(twice), 'image')} come twice or more, such as "
+                f"{listed(twice, 3)}. Drop the copies."
+            )
         best = np.asarray(scores.scores).argmax(axis=1)
         return cls(tuple(scores.paths.tolist()), tuple(places[column] for column in best), model)
 
@@ -167,11 +175,11 @@ def _check_places(names: Sequence[str]) -> list[str]:
 
 def _read_npz(path: Path) -> ConceptScores:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("files", "scores", "places") if name in arrays}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ChoqolateError(
-            f"Expected scores of places in {path}, but it cannot be read: {error}. Save it again."
+            f"Expected scores of places in {path}, but it cannot be read as .npz: {error}. Save it again."
         ) from None
     lacking = [name for name in ("files", "scores") if name not in found]
     if lacking:

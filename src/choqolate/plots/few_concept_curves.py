@@ -35,7 +35,7 @@ def accuracy_against_concepts(
     """Draw accuracy against concepts per class, on a logarithmic axis: the upper left is where to be.
 
     Every run of a method is a small mark, their mean a large one. A path, such as sparse logistic regression from
-    strong to weak penalties, is a line. Points without any concept are left out.
+    strong to weak penalties, is a line. Points without any concept are left out, and so are methods without points.
 
     Args:
         runs: for each method its concepts per class ``(r,)`` and its accuracy ``(r,)``, from 0 to 1, over r runs or
@@ -88,6 +88,7 @@ def accuracy_at_concepts(
     runs: Mapping[str, Sequence[Mapping[int, float]]],
     ax: Axes | None = None,
     *,
+    paths: Mapping[str, Sequence[Mapping[int, float]]] | None = None,
     ceiling: float | None = None,
     legend: bool = True,
 ) -> Axes:
@@ -100,6 +101,7 @@ def accuracy_at_concepts(
             :class:`~choqolate.analysis.evaluation_record.Evaluation` or :func:`choqolate.metrics.accuracy_at_nec` give
             it. Runs without numbers are left out, and so are methods without runs.
         ax: where to draw; by default a new figure.
+        paths: the same of what is a path in :func:`accuracy_against_concepts`, and looks as it does there.
         ceiling: accuracy of logistic regression on all concepts, from 0 to 1: a horizontal line.
         legend: whether to name the methods; one legend for several axes is written by :func:`legend_below`.
 
@@ -113,8 +115,11 @@ def accuracy_at_concepts(
     >>> [line.get_ydata().tolist() for line in ax.lines]
     [[42.0, 51.0], [30.0, 45.0]]
     """
-    curves = {str(name): _curve(name, several) for name, several in runs.items()}
-    known = [curve for curve in curves.values() if curve is not None]
+    looks = [(style.colour_of(place), style.marker_of(place), "-") for place in range(len(runs))]
+    looks += [_path_look(place) for place in range(len(paths or {}))]
+    named = [*runs.items(), *(paths or {}).items()]
+    curves = [(str(name), _curve(name, several), look) for (name, several), look in zip(named, looks, strict=True)]
+    known = [curve for _, curve, _ in curves if curve is not None]
     if not known:
         raise ChoqolateError("Expected accuracies with few concepts of at least one run, but got none.")
     new = ax is None
@@ -122,15 +127,15 @@ def accuracy_at_concepts(
         ax = style.new_axes(5.8, 4.2)
     handles: dict[str, Any] = {}
     edges = []
-    for place, (name, curve) in enumerate(curves.items()):
+    for name, curve, (colour, marker, dashes) in curves:
         if curve is None:
             continue
         counts, accuracies = curve
         mean, spread = accuracies.mean(axis=0), _spread(accuracies)
-        look: dict[str, Any] = dict(color=style.colour_of(place), marker=style.marker_of(place), linewidth=1.4)
+        look: dict[str, Any] = dict(color=colour, marker=marker, linestyle=dashes, linewidth=1.4)
         (handles[name],) = ax.plot(counts, mean, markersize=0.8 * _POINT * scale(), zorder=3, **look)
         if spread.any():
-            band: dict[str, Any] = dict(color=style.colour_of(place), alpha=0.15, linewidth=0)
+            band: dict[str, Any] = dict(color=colour, alpha=0.15, linewidth=0)
             ax.fill_between(counts, mean - spread, mean + spread, zorder=2, **band)
         edges += [mean - spread, mean + spread]
     every_count = sorted({int(k) for counts, _ in known for k in counts})
@@ -176,7 +181,9 @@ def legend_below(axes: Sequence[Axes]) -> None:
 
 
 def _with_concepts(name: str, pair: Any) -> np.ndarray:
-    """Points ``(p, 2)`` with at least one concept, the accuracy in per cent."""
+    """Points ``(p, 2)`` with at least one concept, the accuracy in per cent; none of a method without runs."""
+    if not any(np.size(values) for values in pair):
+        return np.empty((0, 2))
     points = run_points(name, pair, "concepts per class")
     return points[points[:, 0] > 0]
 
@@ -210,11 +217,16 @@ def _draw_cloud(ax: Axes, points: np.ndarray, place: int) -> Any:
 
 def _draw_path(ax: Axes, points: np.ndarray, place: int) -> Any:
     """A line in the look that sparse logistic regression has in other figures."""
-    looks = list(style.RIVALS.values())
-    colour, marker, dashes = looks[place % len(looks)]
+    colour, marker, dashes = _path_look(place)
     look: dict[str, Any] = dict(color=colour, marker=marker, markersize=0.7 * _POINT * scale(), linestyle=dashes)
     (handle,) = ax.plot(*points.T, linewidth=1.3, zorder=2.5, **look)
     return handle
+
+
+def _path_look(place: int) -> tuple[str, str, str]:
+    """Color, marker and dashes."""
+    looks = list(style.RIVALS.values())
+    return looks[place % len(looks)]
 
 
 def _set_accuracies(ax: Axes, values: np.ndarray) -> None:

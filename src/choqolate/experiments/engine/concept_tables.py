@@ -29,7 +29,8 @@ NOTE = (
     "largest concepts, and class scores are shifted to the class shares of the training rows; ANEC is the mean over "
     f"k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units that are not linear, this is "
     "a linear surrogate; the concepts of PSCBM are learned units, each of which reads all scores. Nodes recur if the "
-    "cosine of their attributions with a node of another run is at least 0.8. l1 logistic regression is the rival: it "
+    "cosine of their attributions with a node of another run, among those trained together, is at least 0.8. l1 "
+    "logistic regression is the rival: it "
     "has no nodes; its refit is trained again, almost without a penalty, on the concepts that each class selected."
 )
 
@@ -77,8 +78,8 @@ def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> 
         legend=False,
     )
     at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
-    at_few |= {find_method(name).title: _at_few(runs[name]) for name in PATHS}
-    accuracy_at_concepts(at_few, axes[1], legend=False)
+    rivals = {find_method(name).title: _at_few(runs[name]) for name in PATHS}
+    accuracy_at_concepts(at_few, axes[1], paths=rivals, legend=False)
     legend_below(axes)
     return figure
 

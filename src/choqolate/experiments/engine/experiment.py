@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from choqolate.baselines import budget_for
 from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
-from choqolate.experiments.engine.methods import METHODS, Parameters, find_method
+from choqolate.experiments.engine.methods import BUDGET, METHODS, Parameters, find_method
 from choqolate.experiments.engine.results import Run
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Cell, Row, Table
@@ -50,8 +50,8 @@ class Options:
 
     @property
     def common(self) -> dict[str, Any]:
-        """The parameters of all estimators: eight nodes, unless the user says otherwise."""
-        return {"n_nodes": 8} | dict(self.parameters)
+        """The parameters of all estimators: eight nodes, unless the user says otherwise, and no budget of steps."""
+        return {"n_nodes": 8} | {name: value for name, value in self.parameters.items() if name not in BUDGET}
 
     @property
     def own_methods(self) -> tuple[str, ...]:
@@ -64,7 +64,8 @@ class Options:
         It is that of :func:`~choqolate.baselines.budget_for`, for all training rows of the source.
         """
         given = "epochs" in self.parameters
-        return ({} if given else budget_for(len(source.load().part("train")))) | self.common
+        budget = {} if given else budget_for(len(source.load().part("train")))
+        return {"n_nodes": 8} | budget | dict(self.parameters)
 
 
 @dataclass(frozen=True)

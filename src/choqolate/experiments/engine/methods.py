@@ -21,6 +21,7 @@ from choqolate.baselines import (
     fit_together,
 )
 from choqolate.data.scores import ConceptScores
+from choqolate.errors import ChoqolateError
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.seed_runs import fit_runs
 from choqolate.experiments.engine.own_methods import load_own
@@ -240,6 +241,22 @@ RIVALS: dict[str, Method] = {
     )
 }
 """Without nodes: the ceiling, and what is to be beaten in accuracy for the number of concepts per class."""
+
+
+def check_methods(names: Iterable[str]) -> None:
+    """Find out before the work that a method is unknown, or that tables could not tell two of them apart.
+
+    Raises:
+        ChoqolateError: as :func:`find_method`, or if two methods have the same title.
+    """
+    known = {method.title: name for name, method in (METHODS | RIVALS).items()}
+    for name in names:
+        title = find_method(name).title
+        if known.setdefault(title, name) != name:
+            raise ChoqolateError(
+                f"Expected methods with different titles, but {known[title]} and {name} are both called {title!r}. "
+                "Give one of the classes another attribute title."
+            )
 
 
 def find_method(name: str) -> Method:

@@ -99,6 +99,11 @@ class OwnModel(BaseEstimator):
     def _remove(self, names: Any) -> OwnModel:
         edited = copy.copy(self)
         edited._model = _call(self._name, self._model.remove_concepts, names)
+        if not hasattr(edited._model, "predict"):
+            raise ChoqolateError(
+                f"Expected remove_concepts of {self._name} to return a fitted estimator, but it returned "
+                f"{edited._model!r}."
+            )
         return edited
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -195,15 +200,20 @@ def _values_to_try(name: str, estimator: Any, attribute: str) -> dict[str, list[
     values: dict[str, list[Any]] = {}
     for parameter, several in given.items():
         try:
-            values[parameter] = json.loads(json.dumps(list(several)))
+            values[parameter] = json.loads(json.dumps([_plain(one) for one in several], allow_nan=False))
         except (TypeError, ValueError):
             values[parameter] = []
         if not values[parameter] or isinstance(several, str):
             raise ChoqolateError(
                 f"{expected}, such as {{'penalty': [0.001, 0.01]}}, but {parameter!r} has {several!r}. "
-                "Values are numbers, texts, booleans or None."
+                "Values are finite numbers, texts, booleans or None."
             )
     return values
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _matrix(given: Any, shape: tuple[int | None, int | None], expected: str) -> np.ndarray:

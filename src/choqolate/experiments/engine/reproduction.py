@@ -196,7 +196,7 @@ class _Plan(NamedTuple):
 
 def _plan(experiment: Experiment, sources: Mapping[str, Source], absent: Mapping[str, str]) -> _Plan:
     named = [name for name in experiment.data if name in sources or name in absent]
-    own = [name for name in sources if name not in DATASETS]
+    own = [name for name in (*sources, *absent) if name not in DATASETS]
     names = [*named, *own] if named else list(sources)
     lacking = {name: absent[name] for name in names if name in absent}
     chosen: list[Source] = []

@@ -21,6 +21,7 @@ from choqolate.concepts.score_images import dataset_vocabulary, score_images
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import DATASETS, find_dataset
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
+from choqolate.datasets.coco import PSEUDO_LABELS
 from choqolate.errors import ChoqolateError
 
 QUICK_IMAGES = 1_500
@@ -196,7 +197,8 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
 
 def _marked(source: Source) -> Source:
     """The source with a title that says so if its labels are predictions: it stands in every table and figure."""
-    return source if source.labels_from is None else replace(source, title=f"{source.title} (pseudo-labels)")
+    predicted = (source.labels_from or "").startswith(PSEUDO_LABELS)
+    return replace(source, title=f"{source.title} (pseudo-labels)") if predicted else source
 
 
 def _label_file(name: str, root: Path, place: Path, backbone: str | None) -> dict[str, Path]:
@@ -257,7 +259,10 @@ def paper_sources(
     for path in sorted(root.glob("*.parquet")):
         if path.stem not in DATASETS:
             tell(f"{path.name} takes part as a data set of your own")
-            sources[path.stem] = table_source(path)
+            try:
+                sources[path.stem] = table_source(path)
+            except ChoqolateError as error:
+                absent[path.stem] = f"{path.name}: {error}"
     return sources, absent
 
 

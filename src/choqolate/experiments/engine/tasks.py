@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
+from choqolate.analysis.control_tables import NAMES
 from choqolate.concepts.embedding import Embeddings
 from choqolate.data.scores import ConceptScores
 from choqolate.debiasing.registry import DEBIASING, Case, missing
@@ -80,7 +81,7 @@ class Asked(NamedTuple):
         if setting.debiasing is not None:
             config |= _vectors(source, setting.debiasing) | {"debiasing": setting.debiasing}
         if setting.control is not None:
-            config |= {"control": setting.control} | _drawn_from(source)
+            config |= {"control": setting.control} | _drawn_from(source, setting.control)
         return cls(setting, parameters, config)
 
 
@@ -92,9 +93,9 @@ def _vectors(source: Source, way: str) -> Config:
     return {"encoder": encoder, "subjects": list(source.subjects)}
 
 
-def _drawn_from(source: Source) -> Config:
-    """What controls depend on: names of another table, or the vectors of the images."""
-    if source.others is not None:
+def _drawn_from(source: Source, kind: str) -> Config:
+    """What a control depends on: names on another table if there is one, all else on the vectors of the images."""
+    if source.others is not None and kind == NAMES:
         return {"others": fingerprint(ConceptScores.load(source.others))[:16]}
     return {} if source.embeddings is None else {"encoder": Embeddings.load(source.embeddings).folder.backbone.identity}
 

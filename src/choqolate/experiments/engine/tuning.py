@@ -55,7 +55,8 @@ def settings_to_try(method: Method, fixed: Parameters, rule: str) -> list[list[P
     """All settings of the parameters that are left open, in groups that are trained together.
 
     A group shares one pass over the data. It is what is lost if a search is stopped, so the values of the first
-    parameter of the grid are groups of their own, unless there is only one parameter or one fit for all seeds.
+    parameter of the grid are groups of their own, unless there is only one parameter or one fit for all seeds. The
+    settings of a method that shares nothing, such as one of the user's own, are all by themselves.
 
     Args:
         method: which one.
@@ -67,6 +68,8 @@ def settings_to_try(method: Method, fixed: Parameters, rule: str) -> list[list[P
     found: list[list[Parameters]] = [list(_combinations(variant, grid)) for variant in _open_variants(method, fixed)]
     if sum(map(len, found)) < 2:
         return []
+    if not method.side_by_side:
+        return [[setting] for settings in found for setting in settings]
     is_split = len(grid) > 1 and not method.deterministic
     return [group for settings in found for group in (_split(settings, grid) if is_split else [settings])]
 
