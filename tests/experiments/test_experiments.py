@@ -205,7 +205,7 @@ def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
             assert "CUB" not in said
     page = (folder / "summary.md").read_text()
     assert "linear layers uniformly within ±1/√(number of inputs)" in page
-    assert "HSIC is normalised (CKA) with a linear kernel, CKNNA counts 10 neighbours" in page
+    assert "HSIC is normalized (CKA) with a linear kernel, CKNNA counts 10 neighbors" in page
 
 
 def test_starts_are_as_the_notes_say():

@@ -90,7 +90,7 @@ def _meaning(controls: Controls) -> str:
         return f"{said}: models do better on these concepts.{but}"
     if high < 0:
         return (
-            f"{said}: {name} do even better. So the accuracy is no evidence that the concepts mean what their names "
+            f"{said}: {name} do better. So the accuracy is no evidence that the concepts mean what their names "
             "say. Other concepts, or more of them, may serve the task better."
         )
     if max(-low, high) <= SMALL:
@@ -140,7 +140,7 @@ def _coherence(controls: Controls) -> str:
             f"{said} The nodes of these concepts have more in common than those of {above[0]}, but not more than those "
             f"of {rest[0]}."
         )
-    return f"{said} In this, too, these concepts are not above random ones."
+    return f"{said} The nodes of these concepts do not have more in common than those of random ones."
 
 
 def _is_above(real: Control, random: Control) -> bool:
@@ -161,9 +161,10 @@ def _ceiling(controls: Controls) -> str:
         ends = percent_range((-high, -low))
         return f"{said}. This ceiling is {decimal(-100 * gap.value, 1)} points ({ends}) above the model."
     if low > 0:
-        return f"{said}. The model is even {decimal(100 * gap.value, 1)} points ({percent_range(gap.interval)}) better."
+        points = f"{decimal(100 * gap.value, 1)} points ({percent_range(gap.interval)})"
+        return f"{said}. The model is {points} more accurate."
     distance = f"{decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
-    return f"{said}. The model is as good, as far as these images tell: {distance}."
+    return f"{said}. On these images, the model cannot be told from it: {distance}."
 
 
 def _percent(row: Control) -> str:

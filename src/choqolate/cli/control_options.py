@@ -46,9 +46,11 @@ def check_control_options(controls: bool, others: Path | None, embeddings: Path 
     given = {"--others": others, "--embeddings": embeddings}
     for name, value in given.items():
         if value is not None and not controls:
-            raise ChoqolateError(f"Expected --controls with {name}, which is for controls. Add --controls.")
+            raise ChoqolateError(f"{name} has no effect without --controls. Add --controls.")
         if value is not None and not value.exists():
-            raise ChoqolateError(f"Expected {name} to be there, but {value} does not exist. Check the name.")
+            raise ChoqolateError(
+                f"Expected {name} to be an existing file or folder, but {value} does not exist. Check the path."
+            )
 
 
 def measure_controls(

@@ -40,7 +40,7 @@ Seeds = Annotated[
         "--seeds",
         metavar="N",
         min=1,
-        help="Runs of each; by default as many as in the paper: 20, in sweeps 5.",
+        help="Runs per method and setting. By default as in the paper: 20, and 5 in sweeps.",
         show_default=False,
     ),
 ]
@@ -48,7 +48,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="A first impression: three 
 Nodes = Annotated[
     int,
     typer.Option(
-        "--nodes", metavar="N", min=0, help="Nodes, of every method; 0 connects concepts to classes directly."
+        "--nodes", metavar="N", min=0, help="Number of nodes of every method. 0 connects concepts to classes directly."
     ),
 ]
 FewNodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Nodes.")]
@@ -121,7 +121,7 @@ RuleName = Annotated[
 ]
 Processes = Annotated[
     int | None,
-    typer.Option("--processes", metavar="N", min=1, help="How many train at a time.", show_default="one per core"),
+    typer.Option("--processes", metavar="N", min=1, help="Number of training processes.", show_default="one per core"),
 ]
 
 
@@ -131,7 +131,7 @@ Methods = Annotated[
         metavar="NAME",
         help="Only these, without controls: choqolate, choqolate-auto, pcbm, pscbm, sparse-autoencoder, slr-avd, "
         "logistic, l1-logistic, l1-logistic-refitted, or an estimator of your own as module:Class; can be repeated. "
-        "The first is held against the others.",
+        "The first is compared with the others.",
         show_default=False,
     ),
 ]

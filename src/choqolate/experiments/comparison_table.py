@@ -81,7 +81,7 @@ def _removal_note(source: Source) -> str:
     held = ": what is removed from the models is not gone from the scores" if probe >= MOSTLY else ""
     return (
         f"{REMOVAL_NOTE} A linear probe computes the removed scores from the other {len(core):,} with an R² of "
-        f"{probe:.2f} in the mean{held}."
+        f"{probe:.2f} on average{held}."
     )
 
 

@@ -17,8 +17,8 @@ from choqolate.experiments.engine.trade_off_figures import Points, trade_off_gri
 
 SEEDS = 20
 OVER_SCORES = (
-    "The nodes of PSCBM weigh concept units that are learnt from all scores. Over these units, as its authors read it, "
-    "a concept that is not kept counts as zero; over scores are the weights of the scores themselves, through the "
+    "The nodes of PSCBM weigh concept units that are learned from all scores. Over these units, as its authors read "
+    "it, a concept that is not kept counts as zero; over scores are the weights of the scores themselves, through the "
     "units."
 )
 

@@ -25,13 +25,13 @@ PATHS = ("l1-logistic", "l1-logistic-refitted")
 SHOWN_COUNTS = (5, 10, 20)
 COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
 NOTE = (
-    "Concepts per class carry 95% of its attributions through both layers. Accuracy at k: each class keeps its k "
-    "largest concepts, and class scores are shifted to the class shares of the training rows; ANEC is the mean over "
-    f"k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units that are not linear, this is "
-    "a linear surrogate; the concepts of PSCBM are learned units, each of which reads all scores. Nodes recur if the "
-    "cosine of their attributions with a node of another run, among those trained together, is at least 0.8. l1 "
-    "logistic regression is the rival: it "
-    "has no nodes; its refit is trained again, almost without a penalty, on the concepts that each class selected."
+    "Concepts per class: how many concepts carry 95% of the attributions of a class through both layers. Accuracy at "
+    "k: each class keeps its k largest concepts, and class scores are shifted to the class shares of the training "
+    f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
+    "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
+    "scores. Nodes that recur: share of the other runs, among those trained together, that have a node with the same "
+    "concepts (cosine of the attributions at least 0.8). l1 logistic regression is the rival: it has no nodes; its "
+    "refit is trained again, almost without a penalty, on the concepts that each class selected."
 )
 
 

@@ -6,7 +6,7 @@ from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import DATA, published
 
 NOTE = (
-    "HSIC is normalised (CKA) with a linear kernel, CKNNA counts 10 neighbours; both between the scaled scores and the "
+    "HSIC is normalized (CKA) with a linear kernel, CKNNA counts 10 neighbors; both between the scaled scores and the "
     "node values of the test images. The paper does not say which kernel it uses."
 )
 

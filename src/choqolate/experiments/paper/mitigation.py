@@ -16,9 +16,9 @@ from choqolate.experiments.paper.published import published
 METRICS = ("accuracy", "worst_group", "reweighted_accuracy", "follows")
 HEADS = ("Method", "No group labels", "No training", "Test time")
 NOTE = (
-    "Reweighted: groups count as often as in training. A mark says that a method needs no group labels, trains nothing "
-    "(not even the last layer), and can be applied to a model in use. The paper marks its oracle, which is a training "
-    "without the words, as free of fine-tuning, and the projections not; with the same weights they train nothing. "
+    "Reweighted: groups count as often as in training. Marks, by column: needs no group labels; trains nothing (not "
+    "even the last layer); can be applied to a model in use. The paper marks its oracle, which is trained without the "
+    "spurious concepts, as free of fine-tuning, but not the projections; with unchanged weights, these train nothing. "
     "Follows the bias: AUC of the class score within a class, for the group that is usual for the class in training "
     "rather than the others; 0.5 means that the model does not follow the bias."
 )

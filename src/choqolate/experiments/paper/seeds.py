@@ -11,9 +11,9 @@ from choqolate.experiments.paper.published import DATA, QUALITY, Quality, accura
 
 ROWS = {"common": ("common to all seeds", "common order"), "seed": ("the seed's own", "own order of each seed")}
 NOTE = (
-    "In all other tables the order of the batches is common to all seeds, and deviations are those of the initial "
-    "parameters; with an order of its own, each seed has both. The paper does not say which of the two it has. A "
-    "standard deviation over n runs is itself known to about 1/√(2(n − 1)) of its size: 16% for 20 runs."
+    "In all other tables all seeds share the order of the batches, so deviations come from the initial parameters "
+    "alone. If each seed has its own order, they come from both. The paper does not say which it uses. A standard "
+    "deviation over n runs is itself known to about 1/√(2(n − 1)) of its size: 16% for 20 runs."
 )
 
 

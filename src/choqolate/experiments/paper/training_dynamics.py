@@ -6,8 +6,8 @@ from choqolate.experiments.paper.protocol import START, with_notes
 
 TRACKED = {"coco": ("train", "car", "bed", "frisbee", "surfboard")}
 NOTE = (
-    "The first to lead is the concept with the largest Shapley value after the first epoch in which one has twice the "
-    "share of an even start; there may be none."
+    "First to lead: the concept with the largest Shapley value at the end of the first epoch in which some concept has "
+    "at least twice the share 1 / M of an even start. There may be none."
 )
 
 EXPERIMENT = Experiment(

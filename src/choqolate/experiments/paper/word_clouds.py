@@ -5,7 +5,7 @@ from choqolate.experiments.engine.experiment import Experiment
 from choqolate.experiments.engine.model_figures import show_clouds
 from choqolate.experiments.paper.protocol import ONE_RUN, with_notes
 
-NOTE = "A minus stands before words with a negative weight. A node that reads nothing has no weights left."
+NOTE = "Concepts with a negative weight have a minus sign. Nodes whose weights are all zero are empty."
 
 EXPERIMENT = Experiment(
     name="clouds",
