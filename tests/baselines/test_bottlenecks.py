@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import choqolate as cq
@@ -263,6 +264,22 @@ def test_runs_with_different_budgets_are_not_fitted_together(birds):
         fit_together([PCBM(steps=10), PCBM(steps=20)], X, y)
     with pytest.raises(cq.ChoqolateError, match="steps to be a whole number of at least 1, got 0"):
         PCBM(steps=0).fit(X, y)
+
+
+def test_a_training_that_loses_what_it_had_reached_ends_where_its_loss_was_lowest(birds):
+    X, y = birds
+    options = {"n_nodes": 4, "penalty": 1e-3, "learning_rate": 3.0, "batch_size": 512}  # which is too much
+    targets = np.unique(y, return_inverse=True)[1]
+    for steps in (40, 60, 80, 120):  # all rows in each
+        model = PCBM(steps=steps, **options).fit(X, y)
+        fit = log_loss(targets, model.predict_proba(X))
+        weights = [model.node_attributions_, model.class_attributions_]
+        l1, l2 = (sum((np.abs(W) ** power).sum() for W in weights) for power in (1, 2))
+        loss = fit + 1e-3 * (model.l1_ratio * l1 + (1 - model.l1_ratio) / 2 * l2)
+        assert loss <= model.history_["loss"].min() + 1e-9
+    together = fit_together([PCBM(steps=120, random_state=seed, **options) for seed in (1, 0)], X, y)
+    alone = PCBM(steps=120, random_state=0, **options).fit(X, y)
+    np.testing.assert_allclose(together[1].class_scores(X), alone.class_scores(X), atol=1e-9)
 
 
 def test_the_late_decrease_says_which_stage_has_not_converged(birds):

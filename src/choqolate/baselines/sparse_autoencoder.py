@@ -123,6 +123,8 @@ class Autoencoder(DescentObjective):
         center: c ``(R, M)``.
     """
 
+    rewinds = False  # units are resampled: an earlier loss is that of other units
+
     def __init__(self, training: Descent, n_units: int) -> None:
         self.z, self.penalty, self.generators = training.z, training.penalty, training.generators
         n_concepts = self.z.shape[1]

@@ -52,8 +52,8 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         class_intercepts_: d ``(C,)``.
         n_parameters_: how many numbers were trained, all of them counted.
         history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``.
-        late_decrease_: relative decrease of the loss late in training, the largest of all stages; near zero if they
-            have converged. See :func:`~choqolate.metrics.late_decrease`.
+        late_decrease_: relative decrease of the lowest loss so far, late in training, the largest of all stages; near
+            zero if they have converged. See :func:`~choqolate.metrics.late_decrease`.
         removed_: names of the concepts frozen since training.
         concept_means_: training means of the scaled scores ``(M,)``.
         provenance_: where the training scores came from; nothing is known of it after ``fit``.
@@ -165,9 +165,9 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
 
     @property
     def late_decrease_(self) -> float:
-        """Relative decrease of the training loss from the last tenth but one of the epochs to the last."""
+        """Relative decrease of the lowest loss so far, from the last tenth but one of the epochs to the last."""
         check_is_fitted(self)
-        stages = [losses for name, losses in self.history_.items() if name != "accuracy" and len(losses)]
+        stages = [np.minimum.accumulate(one) for name, one in self.history_.items() if name != "accuracy" and len(one)]
         return max(map(metrics.late_decrease, stages), default=math.nan)
 
     # ------------------------------------------------------------------ prediction

@@ -48,9 +48,15 @@ class DescentObjective:
     """What R runs minimise, and over which parameters, each of shape ``(R, ...)``.
 
     The hooks around a step do nothing unless a method needs them.
+
+    Attributes:
+        parameters: what is changed in place.
+        rewinds: whether a run whose loss is higher at the end than before goes back to the epoch where it was lowest;
+            not for parameters that hooks set to something else.
     """
 
     parameters: Sequence[Tensor]
+    rewinds: bool = True
 
     def measure(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Mean loss of each run ``(R,)`` over some rows and, of a classifier, how many of them are right ``(R,)``."""
@@ -213,6 +219,9 @@ class Descent:
     def minimise(self, objective: DescentObjective, label: str, penalty: ElasticNet | None = None) -> list[History]:
         """Minimise an objective of all runs, plus the penalty; one history each.
 
+        Adam at a constant rate may lose what it had reached shortly before the end. Such a run goes back to the
+        beginning of the epoch with the lowest loss.
+
         Raises:
             ChoqolateError: if parameters stop being finite numbers.
         """
@@ -221,10 +230,14 @@ class Descent:
         optimizer = ProximalAdam(objective.parameters, self.learning_rate, penalty)
         order = torch.Generator().manual_seed(BATCH_ORDER_SEED)
         histories = [History() for _ in self.generators]
+        lowest = _Lowest(objective.parameters, len(histories)) if objective.rewinds else None
         label = label if len(histories) == 1 else f"{label} ({len(histories)} runs)"
         with epoch_bar(self.epochs, label, enabled=self.verbose) as report:
             for epoch in range(self.epochs):
+                before = [theta.detach().clone() for theta in objective.parameters] if lowest is not None else []
                 losses, accuracies = self._pass(objective, optimizer, order)
+                if lowest is not None:
+                    lowest.keep(before, losses)
                 for history, loss in zip(histories, losses.tolist(), strict=True):
                     history.loss.append(loss)
                 if accuracies is not None:
@@ -235,7 +248,17 @@ class Descent:
                     report(epoch + 1, float(losses.mean()))
         if not all(theta.isfinite().all() for theta in objective.parameters):
             raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
+        if lowest is not None:
+            lowest.restore(objective.parameters, self._loss(objective, penalty))
         return histories
+
+    @torch.no_grad()
+    def _loss(self, objective: DescentObjective, penalty: ElasticNet | None) -> Tensor:
+        """The mean loss of each run ``(R,)`` over all rows, with the penalty."""
+        loss_sum = torch.zeros_like(self.learning_rate)
+        for rows in torch.arange(len(self.z), device=self.z.device).split(self.batch_size):
+            loss_sum += objective.measure(rows)[0] * len(rows)
+        return loss_sum / len(self.z) + (0.0 if penalty is None else penalty.values())
 
     def _pass(
         self, objective: DescentObjective, optimizer: ProximalAdam, order: torch.Generator
@@ -255,6 +278,28 @@ class Descent:
             optimizer.step()
             objective.after_step()
         return loss_sum / n_rows, None if hits is None else hit_sum / n_rows
+
+
+class _Lowest:
+    """Parameters of R runs where the loss of each was lowest."""
+
+    def __init__(self, parameters: Sequence[Tensor], n_runs: int) -> None:
+        self.parameters = [theta.detach().clone() for theta in parameters]
+        self.losses = torch.full((n_runs,), torch.inf, dtype=torch.float64, device=self.parameters[0].device)
+
+    def keep(self, parameters: Sequence[Tensor], losses: Tensor) -> None:
+        """Take the parameters of the runs that have a lower loss with them."""
+        lower = losses < self.losses
+        self.losses = torch.where(lower, losses, self.losses)
+        for kept, theta in zip(self.parameters, parameters, strict=True):
+            kept[lower] = theta[lower]
+
+    @torch.no_grad()
+    def restore(self, parameters: Sequence[Tensor], losses: Tensor) -> None:
+        """Bring back the runs that have a higher loss now."""
+        higher = losses > self.losses
+        for kept, theta in zip(self.parameters, parameters, strict=True):
+            theta[higher] = kept[higher]
 
 
 def as_arrays(parameters: Sequence[Tensor]) -> list[list[np.ndarray]]:
