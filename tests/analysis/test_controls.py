@@ -238,7 +238,7 @@ def test_names_that_reach_the_same_show_that_accuracy_says_little():
 def test_a_gap_that_may_be_chance_is_not_claimed():
     meaning = _controls(real=0.82, names=0.81, n=200).lines()[0]
 
-    assert "cannot be told from zero" in meaning
+    assert "cannot be distinguished from zero" in meaning
     assert "Random names bring 98% of the gain over always predicting the most frequent class" in meaning
     assert "do better on these concepts" not in meaning
 

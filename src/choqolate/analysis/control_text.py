@@ -95,15 +95,16 @@ def _meaning(controls: Controls) -> str:
         )
     if max(-low, high) <= SMALL:
         return (
-            f"{said}: no difference that matters. Scores for almost any {name} carry these classes, so the accuracy "
-            "does not show that the concepts mean what their names say. Whether they do can only be seen on the images."
+            f"{said}: no difference that matters. Scores for almost any {name} are enough to tell these classes "
+            "apart, so the accuracy does not show that the concepts mean what their names say. Whether they do can "
+            "only be seen on the images."
         )
     if gained:
         return (
-            f"{said}, so on these images it cannot be told from zero. {capital(gained)}: the accuracy is no evidence "
-            "that the concepts mean what their names say. Whether they do can only be seen on the images."
+            f"{said}, so on these images it cannot be distinguished from zero. {capital(gained)}: the accuracy is no "
+            "evidence that the concepts mean what their names say. Whether they do can only be seen on the images."
         )
-    return f"{said}, so on these images it cannot be told from zero. More images would narrow the interval."
+    return f"{said}, so on these images it cannot be distinguished from zero. More images would narrow the interval."
 
 
 def _gained(controls: Controls, real: Control, random: Control) -> str:

@@ -255,7 +255,7 @@ def _with_parts(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     if not whole.has_part("train") or not (whole.has_part("test") or whole.has_part("val")):
         raise ChoqolateError(
             "Expected a table with rows for training and others to measure on, because controls are trained, but this "
-            "one has not both. Give the table that the model was trained on."
+            "table lacks one of them. Give the table that the model was trained on."
         )
     return whole
 
@@ -270,7 +270,7 @@ def _names_or_why(
     """Tables of random names; none, and the reason, if they are not available and were not asked for."""
     if others is None and embeddings is None:
         return [], (
-            "They take a score table of the same images for other names (others), or the embeddings of the images and "
+            "They need a score table of the same images for other names (others), or the embeddings of the images and "
             "a backbone that knows everyday names."
         )
     try:

@@ -120,12 +120,12 @@ class Leakage:
             return "On these images, there is no sign that the model still follows what was removed."
         if high < before.interval[0]:
             return (
-                "The model follows what was removed less than before, but still more than chance: through other "
-                "concepts that go with it, for good or bad reasons."
+                "The model follows what was removed less than before, but still more than chance: through correlated "
+                "concepts, which may or may not be legitimate."
             )
         return (
-            "The model follows what was removed about as much as before: other concepts that go with it stand in for "
-            "it, for good or bad reasons."
+            "The model follows what was removed about as much as before: correlated concepts replace it, which may or "
+            "may not be legitimate."
         )
 
 

@@ -1,4 +1,4 @@
-"""Logistic regression on all concept scores: dense as the ceiling, sparse as the rival to beat."""
+"""Logistic regression on all concept scores: dense as the ceiling, sparse as the reference to beat."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ WithControls = Annotated[
     bool,
     typer.Option(
         "--controls",
-        help="Compare with controls: the same settings trained on random names and random directions, logistic "
-        "regression on all scores, and what is left of removed concepts.",
+        help="Compare with controls: models with the same settings, trained on random names and random directions. "
+        "Also measure logistic regression on all scores (the ceiling) and what is left of removed concepts.",
     ),
 ]
 Others = Annotated[
@@ -34,7 +34,8 @@ EmbeddingsFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="With --controls: embeddings of the images, for random everyday names and for directions of their space.",
+        help="With --controls: embeddings of the images, for random everyday names and for random directions of the "
+        "embedding space.",
         show_default=False,
     ),
 ]

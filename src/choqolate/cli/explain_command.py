@@ -93,7 +93,10 @@ def explain(
     if backbone is not None and not image:
         raise ChoqolateError("expected --image with --backbone, which encodes it")
     if controls and (table is None or against is not None):
-        raise ChoqolateError("Expected --scores and no --against with --controls, which are trained on the scores.")
+        raise ChoqolateError(
+            "Expected --controls with --scores and without --against, because controls are trained on the scores. Add "
+            "--scores and leave out --against."
+        )
     if against is not None and image:
         raise ChoqolateError("Expected --against or --image, but got both. Explain the image with each model.")
     console = open_console()

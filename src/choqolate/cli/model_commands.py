@@ -122,7 +122,8 @@ def evaluate_model(
 ) -> None:
     """Measure a model on a table of concept scores: accuracy, classes, groups, Gini, coherence.
 
-    With --controls, also what random names, random directions and logistic regression reach on the rows held out.
+    With --controls, also measure what random names, random directions and logistic regression reach on the held-out
+    rows.
 
     Example: [bold]choqolate eval model scores.parquet --split test[/]
 

@@ -22,7 +22,14 @@ def places(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="CSV", help="New file: image, place.", show_default=False)
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="CSV",
+            help="New CSV file with the columns image, place and model.",
+            show_default=False,
+        ),
     ],
     backbone: BackboneName = None,
     device: DeviceName = "auto",
@@ -34,7 +41,7 @@ def places(
     workers: Workers = None,
     batch_size: BatchSize = None,
 ) -> None:
-    """Predict the place in each image of COCO, for its location classes: pseudo-labels. Resumable.
+    """Predict the place that each COCO image shows, as a pseudo-label for its location class. Resumable.
 
     Each image gets the most similar of the 365 scene names of Places365, or the one that a classifier scored highest.
 

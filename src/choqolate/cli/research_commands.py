@@ -61,14 +61,16 @@ def compare(
     engine: EngineName = Engine.local,
     address: Address = None,
 ) -> None:
-    """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity, coherence, controls, a test.
+    """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity, coherence, controls.
 
     An estimator of your own takes part with --also. It is a BaseEstimator with fit, predict, transform and, after fit,
     node_attributions_.
 
-    Controls are the same model on random names and random directions, and logistic regression on all scores.
+    Controls train the same model on random names and random directions. Logistic regression on all scores is the
+    ceiling.
 
-    Resumable: run the same command again to continue. A method that fails is named, the others are compared.
+    Resumable: run the same command again to continue. A method that fails is reported by name, and the others are
+    still compared.
 
     Example: [bold]choqolate compare scores.parquet -o comparison --seeds 20[/]
     """
@@ -116,7 +118,7 @@ def debias(
 ) -> None:
     """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, CBDebug, retraining.
 
-    SCORES needs a column "group" (such as bird and background) to tell the worst group.
+    SCORES needs a column "group", with values such as "landbird on water", to find the worst group.
 
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
@@ -143,14 +145,18 @@ def reproduce(
         typer.Option(
             metavar="FOLDER",
             help="Folder with copies of the data sets (`choqolate datasets` lists them), or with their scores as "
-            "NAME.parquet, such as cub.parquet. The places of COCO come as coco.csv (image, class) or "
-            "coco.places.csv (image, place), see `choqolate places`.",
+            "NAME.parquet, such as cub.parquet. COCO also needs a file with location classes: coco.csv (columns image, "
+            "class) or coco.places.csv (columns image, place); see `choqolate places`.",
             show_default=False,
         ),
     ] = None,
     scores: Annotated[
         Path | None,
-        typer.Option(metavar="SCORES", help="Run it on this table of scores of your own instead.", show_default=False),
+        typer.Option(
+            metavar="SCORES",
+            help="Run on your own table of scores instead of the paper's data sets.",
+            show_default=False,
+        ),
     ] = None,
     spurious: Spurious = None,
     embeddings: Embeddings = None,
@@ -174,10 +180,11 @@ def reproduce(
     address: Address = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
 ) -> None:
-    """Reproduce the paper's tables and figures, its numbers beside ours. Missing data sets are reported, the rest runs.
+    """Reproduce the paper's tables and figures, with its numbers next to ours.
 
-    Your own score table takes part with --scores, or beside the others as a .parquet file in --root; your own method
-    takes part with --also.
+    Missing data sets are reported; everything else runs. To run on your own score table only, use --scores. To include
+    it next to the paper's data sets, put it into the --root folder as a .parquet file. To include your own method, use
+    --also.
 
     Example: [bold]choqolate reproduce accuracy --root DATA -o paper[/]
     """

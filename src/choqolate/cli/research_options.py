@@ -32,7 +32,7 @@ OwnScores = Annotated[
 ]
 DataName = Annotated[
     BundledData | None,
-    typer.Option("--data", metavar="NAME", help="birds, which are drawn; the default without SCORES or --root."),
+    typer.Option("--data", metavar="NAME", help="birds (drawn images); the default without other data."),
 ]
 Seeds = Annotated[
     int | None,
@@ -58,8 +58,8 @@ Epochs = Annotated[
         "--epochs",
         metavar="N",
         min=1,
-        help="Passes over the training rows, of every method; by default 100 with the paper's settings, and a budget "
-        "of steps (--steps) for methods whose parameters are chosen.",
+        help="Training epochs of every method. Default: 100 with the paper's settings; tuned methods have a budget of "
+        "steps instead.",
         show_default=False,
     ),
 ]
@@ -69,35 +69,37 @@ Steps = Annotated[
         "--steps",
         metavar="N",
         min=1,
-        help="Training steps of every method whose parameters are chosen.",
-        show_default="1000 of all rows, or 3000 of 512 rows if there are more than 2048",
+        help="Training steps of every tuned method.",
+        show_default="1000 steps on all rows; with more than 2048 rows, 3000 steps on 512 rows each",
     ),
 ]
 Also = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE:CLASS",
-        help="An estimator of your own beside all others; can be repeated. With an attribute tuning_grid (a dictionary "
-        "from parameters to values), it is tuned like the others.",
+        help="An estimator of your own to compare with all others; can be repeated. With an attribute tuning_grid (a "
+        "dictionary from parameters to values), it is tuned like the others.",
         show_default=False,
     ),
 ]
 Spurious = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Text file with one spurious concept per line; by default those that SCORES marks."
+        metavar="FILE",
+        help="Text file with one spurious concept per line; by default, the concepts marked as spurious in the scores.",
+        show_default=False,
     ),
 ]
 Embeddings = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Vectors of the images, for Ortho-Proj and Ortho-Cali.", show_default=False),
+    typer.Option(metavar="FOLDER", help="Embeddings of the images, for Ortho-Proj and Ortho-Cali.", show_default=False),
 ]
 Images = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder that the paths in SCORES start from, for CBDebug with augmentation, which encodes most training "
-        "images again.",
+        help="Folder to which the paths in the scores are relative. Needed for CBDebug with augmentation, which "
+        "encodes most training images again.",
         show_default=False,
     ),
 ]
@@ -105,7 +107,7 @@ Others = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Scores of the same images for other names, for the control with random names.",
+        help="Scores of the same images for other names, to draw random names from.",
         show_default=False,
     ),
 ]
@@ -114,9 +116,8 @@ RuleName = Annotated[
     typer.Option(
         "--rule",
         metavar="RULE",
-        help="How learning rate and penalty are chosen on validation rows: accuracy (the best), or sparsest (the "
-        "largest Gini within a point of the best; this also chooses the temperature of the row with the paper's "
-        "settings).",
+        help="Rule for choosing hyperparameters on validation rows: accuracy (the highest), or sparsest (the largest "
+        "Gini within one point of the highest accuracy; also tunes the temperature of the row CHOQOLATE).",
     ),
 ]
 Processes = Annotated[
@@ -129,9 +130,9 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Only these, without controls: choqolate, choqolate-auto, pcbm, pscbm, sparse-autoencoder, slr-avd, "
-        "logistic, l1-logistic, l1-logistic-refitted, or an estimator of your own as module:Class; can be repeated. "
-        "The first is compared with the others.",
+        help="Compare only these methods, without controls: choqolate, choqolate-auto, pcbm, pscbm, "
+        "sparse-autoencoder, slr-avd, logistic, l1-logistic, l1-logistic-refitted, or an estimator of your own as "
+        "module:Class; can be repeated. The first is compared with the others.",
         show_default=False,
     ),
 ]
@@ -139,7 +140,8 @@ ControlEmbeddings = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Embeddings of the images, for controls with everyday names and with directions of their space.",
+        help="Embeddings of the images, for controls with everyday names and with random directions of the embedding "
+        "space.",
         show_default=False,
     ),
 ]

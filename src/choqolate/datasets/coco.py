@@ -201,5 +201,5 @@ or of predicted places, as choqolate places writes it:
     split="from the labels, or made here: 30% of each class for testing",
     groups="",
     reader=read,
-    labels="no annotations of COCO: classes from a table of yours, or pseudo-labels from predicted places",
+    labels="not COCO annotations, but classes from a file that you provide, or pseudo-labels from predicted places",
 )

@@ -41,8 +41,8 @@ def permutation_weights(
     if y and S are independent, all are near one.
 
     The classifier is gradient boosting of small, shrunken trees, with the label as a category. Both copies of a row are
-    always in the same fold: otherwise the fit would have seen the very scores that it predicts, and rows that agree
-    would come out too heavy.
+    always in the same fold: otherwise the fit would have seen the scores of the rows that it is applied to, and rows
+    that agree would come out too heavy.
 
     Args:
         y: labels ``(n,)``.

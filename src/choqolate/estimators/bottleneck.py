@@ -165,7 +165,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
 
     @property
     def late_decrease_(self) -> float:
-        """Relative decrease of the lowest loss so far, from the last tenth but one of the epochs to the last."""
+        """Relative decrease of the lowest loss so far, from the second-to-last tenth of the epochs to the last."""
         check_is_fitted(self)
         stages = [np.minimum.accumulate(one) for name, one in self.history_.items() if name != "accuracy" and len(one)]
         return max(map(metrics.late_decrease, stages), default=math.nan)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f4f24")
 MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
 RIVALS = {"l1 logistic regression": (PALETTE[6], "x", ":"), "the same, refitted": (PALETTE[7], "+", "-.")}
-CEILING = "logistic regression on all concepts"
+CEILING = "logistic regression on all scores"
 MAIN, OTHER = PALETTE[0], PALETTE[1]  # core and spurious, for and against, after and before
 SOFT, FRAME = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
 POINTS = 72.0  # an inch

@@ -30,8 +30,8 @@ NOTE = (
     f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
     "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
     "scores. Nodes that recur: share of the other runs, among those trained together, that have a node with the same "
-    "concepts (cosine of the attributions at least 0.8). l1 logistic regression is the rival: it has no nodes; its "
-    "refit is trained again, almost without a penalty, on the concepts that each class selected."
+    "concepts (cosine of the attributions at least 0.8). l1 logistic regression is a sparse reference without nodes; "
+    "its refit is trained again, almost without a penalty, on the concepts that each class selected."
 )
 
 

@@ -20,9 +20,9 @@ COLUMNS = ("accuracy", "anec", "gini", "coherence", "concepts_per_class")
 NOTE = (
     "Controls: the same methods with the same parameters, trained and tested on as many random names or random "
     "directions as there are concepts; five draws, which the seeds share. A small gap in accuracy to these rows means "
-    "that almost any set of names carries the classes, so the accuracy does not show that concepts mean what their "
-    "names say. Logistic regression on all scores is the ceiling: the accuracy of a linear model that need not be "
-    "interpretable."
+    "that almost any set of names is enough to tell the classes apart, so the accuracy does not show that concepts "
+    "mean what their names say. Logistic regression on all scores is the ceiling: the accuracy of a linear model that "
+    "need not be interpretable."
 )
 REMOVAL = (
     "After removal: the spurious concepts are removed from the trained models, without training again (CHOQ-PCR; in "
