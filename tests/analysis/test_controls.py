@@ -97,7 +97,7 @@ def test_random_names_need_other_scores_or_embeddings(model, table, others):
     alone = cq.run_controls(model, table, seeds=[0])
 
     assert alone.find("random names") is None
-    assert any(line.startswith("Random names were left out. They take") for line in alone.lines())
+    assert any(line.startswith("Random names were left out. They need") for line in alone.lines())
     with pytest.raises(cq.ChoqolateError, match="at least 6 random names"):
         cq.run_controls(model, table, others=others.select(others.concepts[:4]), seeds=[0])
 

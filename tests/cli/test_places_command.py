@@ -96,8 +96,8 @@ def test_the_next_command_after_embeddings_names_the_copy(here):
 
 
 def test_data_sets_say_what_their_labels_are(here):
-    assert "\nlabels of coco: no annotations of COCO: classes from a table" in choqolate("datasets").out
-    assert "\nlabels: no annotations of COCO: classes from a table" in choqolate("datasets", "coco").out
+    assert "\nlabels of coco: not COCO annotations, but classes from a file" in choqolate("datasets").out
+    assert "\nlabels: not COCO annotations, but classes from a file" in choqolate("datasets", "coco").out
     assert "labels:" not in choqolate("datasets", "cub").out
 
 
