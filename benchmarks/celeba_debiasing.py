@@ -79,6 +79,8 @@ def main() -> None:
                     models, table = rows[name][1](task)
                 except cq.ChoqolateError as error:
                     failed[name] = str(error)
+                    measured.pop(name, None)  # of earlier resamplings: a mean over fewer would mislead
+                    shares.pop(name, None)
                     continue
                 each = [measure(model, table) for model in models]
                 measured[name].append({key: float(np.nanmean([one[key] for one in each])) for key in each[0]})

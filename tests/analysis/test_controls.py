@@ -209,7 +209,9 @@ def test_the_spread_of_draws_widens_the_gap():
 # ---------------------------------------------------------------- words
 
 
-def _controls(real=0.8, names=0.8, n=2000, ceiling=0.85, coherence=(0.5, 0.5), most_frequent=0.2, directions=0.7):
+def _controls(
+    real=0.8, names=0.8, n=2000, ceiling=0.85, coherence=(0.5, 0.5), most_frequent=0.2, directions=0.7, draws=3
+):
     """Controls whose runs are right on that share of the images, nearly the same ones."""
 
     def row(name, share, runs=1, own=0.5):
@@ -218,9 +220,9 @@ def _controls(real=0.8, names=0.8, n=2000, ceiling=0.85, coherence=(0.5, 0.5), m
 
     rows = (
         row("this model", real),
-        row("its concepts, trained again", real, 3, coherence[0]),
-        row("random names", names, 3, coherence[1]),
-        row("random directions", directions, 3, 0.1),
+        row("its concepts, trained again", real, draws, coherence[0]),
+        row("random names", names, draws, coherence[1]),
+        row("random directions", directions, draws, 0.1),
         row("logistic regression", ceiling),
     )
     majority = ("gull", Proportion(round(most_frequent * n), n))
@@ -251,6 +253,14 @@ def test_better_real_names_are_said_to_be_better_and_by_how_much_of_the_gain():
     far = _controls(real=0.8, names=0.3, n=20_000).lines()[0]
     assert "do better on these concepts." in far
     assert "But" not in far
+
+
+@pytest.mark.parametrize("names", [0.7, 0.8, 0.9])
+def test_one_draw_is_too_few_for_a_claim(names):
+    meaning = _controls(names=names, n=20_000, draws=1).lines()[0]
+    assert "The gap is" in meaning
+    assert "One draw is too few" in meaning
+    assert "do better" not in meaning
 
 
 def test_better_random_names_are_said_to_be_better():

@@ -222,7 +222,10 @@ def test_the_verdict_follows_the_numbers(model, table):
     def verdict(after):
         return cq.measure_leakage(after, table, trained=model, concepts=SPURIOUS).lines()[-1]
 
-    assert "about as much as before" in verdict(model)
+    assert "do not show that it does so less than before" in verdict(model)
     assert "less than before" in verdict(model.reweight_concepts({"sea": 0.3, "forest": 0.3}))
     against = table.with_columns(labels=np.where(table.labels == "landbird", "waterbird", "landbird"))
     assert "leans the other way" in verdict(trained(against, 1)[0])
+    little = model.reweight_concepts({"sea": 0.1, "forest": 0.1})
+    more = cq.measure_leakage(model, table, trained=little, concepts=SPURIOUS)
+    assert "more than before" in more.lines()[-1]

@@ -12,6 +12,7 @@ import choqolate as cq
 from choqolate.baselines import PCBM, PSCBM, SLRAVD, LinearBottleneck, SparseAutoencoder, fit_together
 from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
+from choqolate.estimators.descent import DescentObjective
 from tests.baselines.methods import METHODS, OPTIONAL_NODES, quick, scale
 from tests.small_tables import CONCEPTS, bird_scores
 
@@ -266,20 +267,35 @@ def test_runs_with_different_budgets_are_not_fitted_together(birds):
         PCBM(steps=0).fit(X, y)
 
 
-def test_a_training_that_loses_what_it_had_reached_ends_where_its_loss_was_lowest(birds):
+def loss_of(model, X, y):
+    """What training minimised, computed from what was fitted."""
+    weights = [model.node_attributions_, model.class_attributions_]
+    l1, l2 = (sum((np.abs(W) ** power).sum() for W in weights) for power in (1, 2))
+    fit = log_loss(np.unique(y, return_inverse=True)[1], model.predict_proba(X))
+    return fit + model.penalty * (model.l1_ratio * l1 + (1 - model.l1_ratio) / 2 * l2)
+
+
+@pytest.mark.parametrize("steps", [40, 60, 80, 120])
+def test_a_training_that_loses_what_it_had_reached_goes_back_to_it(birds, steps):
+    X, y = birds  # all rows in each step, so that the loss of an epoch is that of the parameters at its beginning
+    model = PCBM(n_nodes=4, penalty=1e-3, learning_rate=3.0, batch_size=512, steps=steps).fit(X, y)
+    assert loss_of(model, X, y) <= model.history_["loss"].min() + 1e-9
+
+
+@pytest.mark.parametrize(("batch_size", "epochs", "rates"), [(32, 5, (1, 0.3, 0.1, 0.01)), (512, 15, (3, 0.3, 0.01))])
+def test_each_run_goes_back_only_where_its_loss_over_all_rows_is_lower(birds, batch_size, epochs, rates, monkeypatch):
     X, y = birds
-    options = {"n_nodes": 4, "penalty": 1e-3, "learning_rate": 3.0, "batch_size": 512}  # which is too much
-    targets = np.unique(y, return_inverse=True)[1]
-    for steps in (40, 60, 80, 120):  # all rows in each
-        model = PCBM(steps=steps, **options).fit(X, y)
-        fit = log_loss(targets, model.predict_proba(X))
-        weights = [model.node_attributions_, model.class_attributions_]
-        l1, l2 = (sum((np.abs(W) ** power).sum() for W in weights) for power in (1, 2))
-        loss = fit + 1e-3 * (model.l1_ratio * l1 + (1 - model.l1_ratio) / 2 * l2)
-        assert loss <= model.history_["loss"].min() + 1e-9
-    together = fit_together([PCBM(steps=120, random_state=seed, **options) for seed in (1, 0)], X, y)
-    alone = PCBM(steps=120, random_state=0, **options).fit(X, y)
-    np.testing.assert_allclose(together[1].class_scores(X), alone.class_scores(X), atol=1e-9)
+    options = {"n_nodes": 4, "penalty": 1e-3, "batch_size": batch_size, "epochs": epochs}
+    runs = [PCBM(random_state=seed, learning_rate=rate, **options) for rate in rates for seed in (0, 1)]
+    alone = [loss_of(clone(run).fit(X, y), X, y) for run in runs]
+    together = [loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)]
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
+    monkeypatch.setattr(DescentObjective, "rewinds", False)
+    last = np.array([loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)])
+    assert (together <= last + 1e-9).all()
+    went_back = together < last - 1e-9
+    assert went_back.any()
+    assert not went_back.all()
 
 
 def test_the_late_decrease_says_which_stage_has_not_converged(birds):
@@ -287,6 +303,7 @@ def test_the_late_decrease_says_which_stage_has_not_converged(birds):
     options = {"n_nodes": None, "penalty": 0.005, "learning_rate": 0.1}
     short, long = (PCBM(steps=steps, **options).fit(X, y) for steps in (20, 1500))
     assert short.late_decrease_ > 0.01 > 1e-4 > abs(long.late_decrease_)
+    assert PCBM(n_nodes=4, learning_rate=30.0, steps=40).fit(X, y).late_decrease_ != 0  # nothing was ever reached
     model = PSCBM(n_nodes=3, per_class=2, steps=40).fit(X, y)
     curves = {name: model.history_[name] for name in ("loss", "concepts")}
     expected = {name: 1 - curve[-4:].mean() / curve[-8:-4].mean() for name, curve in curves.items()}

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import choqolate as cq
-from choqolate.concepts.new_images import find_images, read_image, score_for_model
+from choqolate.concepts.new_images import ImageScorer, find_images, read_image, score_for_model
 from choqolate.estimators.table_inputs import inputs
 from choqolate.estimators.table_training import fit_scores
 from tests.tiny import write_clip
@@ -48,6 +48,13 @@ def test_scores_of_an_image_are_those_it_was_trained_with(place):
         place.model.predict(inputs(place.model, found)),
         place.model.predict(inputs(place.model, place.scores.take(range(5)))),
     )
+
+
+def test_the_product_of_an_image_has_the_same_bits_in_every_batch(place):
+    scorer = ImageScorer.of(place.model)
+    vectors = np.random.default_rng(0).standard_normal((70, scorer.encoder.dim)).astype(np.float32)
+    together = scorer.compare(vectors)
+    assert np.array_equal(np.concatenate([scorer.compare(vector[None]) for vector in vectors]), together)
 
 
 def test_a_model_that_was_saved_and_loaded_still_knows_how(place, tmp_path):

@@ -126,7 +126,9 @@ def test_other_labels_are_no_pseudo_labels(coco):
         assert labels_from(have.with_columns(labels=["workplace"] * len(rows))) is None
         assert labels_from(have.with_columns(groups=["one"] * len(rows)).take([0, 1])) == PSEUDO
         assert labels_from(have.with_split()) == PSEUDO
+        assert labels_from(have.join(named.take([0, 1]))) == PSEUDO  # the labels of all other images are left
     assert named.join(rows).labels_from == PSEUDO
+    assert named.join(rows.take([0])).labels_from == PSEUDO
 
 
 def labels_from(have):

@@ -109,7 +109,7 @@ def test_fronts_rivals_and_ceiling_are_lines():
         expected = [(getattr(t, name), 100 * t.accuracy) for t in result.front(name)]
         np.testing.assert_allclose(np.column_stack(front.get_data()), expected)
     for place, ax in enumerate(axes):
-        rivals = [lines_named(ax, name) for name in ("l1 logistic regression", "the same, refitted")]
+        rivals = [lines_named(ax, name) for name in ("l1 logistic regression", "l1 logistic regression, refitted")]
         assert [len(found) for found in rivals] == ([1, 1] if place < 2 else [0, 0])
         assert any(
             (np.asarray(line.get_ydata()) == pytest.approx(92.0)) and line.get_gid() is None for line in ax.lines

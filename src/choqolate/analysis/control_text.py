@@ -10,14 +10,17 @@ import numpy as np
 
 from choqolate._util.numbers import decimal
 from choqolate._util.text import capital, counted
+from choqolate.analysis.control_tables import DIRECTIONS, NAMES
 from choqolate.analysis.interval_text import percent_range, point_range, share_text
+from choqolate.analysis.trade_off import CEILING
 
 if TYPE_CHECKING:
     from choqolate.analysis.controls import Control, Controls
     from choqolate.analysis.evaluation import Evaluation
 
-MODEL, AGAIN, CEILING = "this model", "its concepts, trained again", "logistic regression"
+MODEL, AGAIN = "this model", "its concepts, trained again"
 RANDOM_NAMES, RANDOM_DIRECTIONS = "random names", "random directions"
+RANDOM = {NAMES: RANDOM_NAMES, DIRECTIONS: RANDOM_DIRECTIONS}
 SMALL = 0.02  # gap in accuracy within which two sets of concepts are as good as equal
 _Z = 1.959963984540054  # of 95%
 
@@ -84,6 +87,8 @@ def _meaning(controls: Controls) -> str:
         f"Trained in the same way on as many {name}, models reach {_percent(random)}; on these concepts, "
         f"{_percent(real)}. The gap is {decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
     )
+    if len(random.evaluations) == 1:
+        return f"{said}. One draw is too few to tell whether that is a difference: use at least three."
     gained = _gained(controls, real, random)
     if low > 0:
         but = f" But {gained}, so the accuracy alone says little about the names." if gained else ""

@@ -8,26 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from choqolate._util.checks import find_named
 from choqolate._util.numbers import Spread, known
 from choqolate._util.progress import item_bar
 from choqolate.analysis.control_tables import DIRECTIONS, NAMES, control_source, control_table
-from choqolate.analysis.control_text import (
-    AGAIN,
-    CEILING,
-    MODEL,
-    RANDOM_DIRECTIONS,
-    RANDOM_NAMES,
-    Gap,
-    accuracy_gap,
-    control_lines,
-)
+from choqolate.analysis.control_text import AGAIN, MODEL, RANDOM, Gap, accuracy_gap, control_lines
 from choqolate.analysis.evaluation import Evaluation, evaluate
 from choqolate.analysis.leakage import Leakage, measure_leakage, removed_concepts
-from choqolate.analysis.trade_off import CEILING_L2
+from choqolate.analysis.trade_off import CEILING, CEILING_L2
 from choqolate.baselines import LogisticRidge
-from choqolate.baselines.softmax_regression import SoftmaxRegression
+from choqolate.baselines.softmax_regression import LEAST_GRADIENT, SoftmaxRegression
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.concept_estimator import check_seeds
@@ -43,10 +35,8 @@ if TYPE_CHECKING:
     from choqolate.concepts.embedding import Embeddings
     from choqolate.estimators.classifier import ChoqolateClassifier
 
-RANDOM = {NAMES: RANDOM_NAMES, DIRECTIONS: RANDOM_DIRECTIONS}
 _OF_A_RUN = ("random_state", "track", "verbose")  # settings that a control does not share
 _FOLDS = 3
-_TOLERANCE = 3e-5  # of the gradient: smaller ones change no accuracy
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,7 +200,7 @@ def run_controls(
         warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
         names, missing = _names_or_why(draw, others, embeddings)
         tables = {AGAIN: [own], RANDOM[NAMES]: names, RANDOM[DIRECTIONS]: draw(DIRECTIONS)}
-        rows = [Control(MODEL, (evaluate(model, own),))]
+        rows = [Control(MODEL, (_evaluate(model, own),))]
         leakage = measure_leakage(model, own) if removed_concepts(model) else None
         with item_bar(
             len(seeds) * sum(map(bool, tables.values())) + 1, "training controls", enabled=verbose
@@ -218,7 +208,7 @@ def run_controls(
             for name, drawn in tables.items():
                 rows += [_trained(name, drawn, seeds, settings, advance)] if drawn else []
             ceiling = fit_ceiling(_training(own))
-            rows.append(Control(CEILING, (evaluate(ceiling, own),)))
+            rows.append(Control(CEILING, (_evaluate(ceiling, own),)))
             advance(1)
     first = rows[0].evaluations[0]
     majority = None if first.majority is None else (str(first.majority_class), first.majority)
@@ -242,11 +232,18 @@ def fit_ceiling(rows: ConceptScores) -> LogisticRidge:
     Z = MinMax.fit(rows.scores)(rows.scores)
     fold = np.random.default_rng(0).permutation(len(rows)) % _FOLDS
     hits = np.zeros(len(CEILING_L2))
-    for held_out in range(_FOLDS):
-        there = fold == held_out
-        fits = SoftmaxRegression(Z[~there], targets[~there], len(classes)).l2_fits(CEILING_L2, tolerance=_TOLERANCE)
-        hits += [(fit.predict(Z[there]) == targets[there]).sum() for fit in fits]
+    with threadpool_limits(1):  # the products are small: threads would wait for each other most of the time
+        for held_out in range(_FOLDS):
+            there = fold == held_out
+            regression = SoftmaxRegression(Z[~there], targets[~there], len(classes))
+            fits = regression.l2_fits(CEILING_L2, tolerance=LEAST_GRADIENT)
+            hits += [(fit.predict(Z[there]) == targets[there]).sum() for fit in fits]
     return LogisticRidge(penalty=CEILING_L2[int(hits.argmax())]).fit(rows, rows.labels)
+
+
+def _evaluate(model: ConceptModel, table: ConceptScores) -> Evaluation:
+    """What controls show of a model: no accuracy with few concepts, which takes long with many classes."""
+    return evaluate(model, table, concept_counts=())
 
 
 def _with_parts(model: ConceptModel, table: ConceptScores) -> ConceptScores:
@@ -292,6 +289,6 @@ def _trained(
     evaluations: list[Evaluation] = []
     for table, some in [(tables[0], seeds)] if len(tables) == 1 else zip(tables, [[s] for s in seeds], strict=True):
         rows = _training(table)
-        evaluations += [evaluate(run, table) for run in fit_runs(rows, rows.labels, some, **settings)]
+        evaluations += [_evaluate(run, table) for run in fit_runs(rows, rows.labels, some, **settings)]
         advance(len(some))
     return Control(name, tuple(evaluations), control_source(tables[0]))

@@ -123,9 +123,14 @@ class Leakage:
                 "The model follows what was removed less than before, but still more than chance: through correlated "
                 "concepts, which may or may not be legitimate."
             )
+        if low > before.interval[1]:
+            return (
+                "The model follows what was removed more than before: through correlated concepts that count for more "
+                "now, which may or may not be legitimate."
+            )
         return (
-            "The model follows what was removed about as much as before: correlated concepts replace it, which may or "
-            "may not be legitimate."
+            "The model still follows what was removed, and these images do not show that it does so less than before: "
+            "through correlated concepts, which may or may not be legitimate."
         )
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate._util.progress import item_bar
-from choqolate.baselines.softmax_regression import LinearWeights, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LEAST_GRADIENT, LinearWeights, SoftmaxRegression
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
@@ -35,7 +35,6 @@ LEAST_PENALTIES, MOST_PENALTIES = 8, 14
 _GAIN = 0.005  # of accuracy that two penalties must bring, or the path ends
 REFIT_L2 = (3e-4, 1e-4, 1e-5, 1e-6)  # next to nothing; the most accurate counts
 CEILING_L2 = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
-_REFIT_TOLERANCE = 3e-5  # of the gradient: smaller ones change no accuracy
 BETTER = {"concepts_per_class": -1, "gini": 1, "coherence": 1, "n_parameters": -1}  # which way is better
 
 
@@ -241,8 +240,7 @@ def _rivals(
         for penalty, *fits in zip(penalties.tolist(), *(fold.l1_path(penalties) for fold in folds), strict=True):
             rivals.append(RivalPoint(L1, penalty, None, **_measure(fits, data, validation)))
             again = [
-                fold.l2_fits(REFIT_L2, fitted.W != 0, _REFIT_TOLERANCE)
-                for fold, fitted in zip(folds, fits, strict=True)
+                fold.l2_fits(REFIT_L2, fitted.W != 0, LEAST_GRADIENT) for fold, fitted in zip(folds, fits, strict=True)
             ]
             tried = zip(REFIT_L2, *again, strict=True)
             points = [RivalPoint(REFITTED, penalty, l2, **_measure(each, data, validation)) for l2, *each in tried]

@@ -9,12 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from choqolate._util.checks import check_number
-from choqolate.baselines.softmax_regression import LinearWeights, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LEAST_GRADIENT, LinearWeights, SoftmaxRegression
 from choqolate.estimators.bottleneck import Bottleneck
 from choqolate.network.training import History
 
 _TOLERANCE = 1e-3  # share of the l1 penalty by which a gradient may miss its optimality condition
-_REFIT_TOLERANCE = 3e-5  # of the gradient: smaller ones change no accuracy
 
 
 class _Logistic(Bottleneck):
@@ -149,5 +148,5 @@ class LogisticLasso(_Logistic):
         for run in runs:
             weights = path[run.strength]
             if run.refit is not None:
-                (weights,) = regression.l2_fits([run.refit], weights.W != 0, _REFIT_TOLERANCE)
+                (weights,) = regression.l2_fits([run.refit], weights.W != 0, LEAST_GRADIENT)
             yield weights, {"penalty_": penalties[strengths.index(run.strength)]}

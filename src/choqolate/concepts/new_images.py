@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -13,6 +14,7 @@ import numpy as np
 from choqolate._util.text import listed
 from choqolate.concepts.backbones import Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings
+from choqolate.concepts.exact_product import ExactProduct
 from choqolate.concepts.preprocessing import Unreadable, decode, file_state, read_content
 from choqolate.concepts.score_images import score_images
 from choqolate.concepts.vocabulary import Vocabulary
@@ -128,8 +130,15 @@ class ImageScorer:
 
     def score(self, images: Sequence[Image]) -> np.ndarray:
         """Raw scores ``(n, M)`` of images in memory."""
-        scores: np.ndarray = self.encoder.encode_images(images) @ self.concepts.T
-        return scores
+        return self.compare(self.encoder.encode_images(images))
+
+    def compare(self, vectors: np.ndarray) -> np.ndarray:
+        """Raw scores ``(n, M)`` of the vectors of images ``(n, d)``."""
+        return self._product(vectors)
+
+    @cached_property
+    def _product(self) -> ExactProduct:
+        return ExactProduct(self.concepts.T)
 
 
 def check_can_score(model: ScoredModel, backbone: Backbone | str | os.PathLike[str] | None = None) -> None:

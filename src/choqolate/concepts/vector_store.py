@@ -21,7 +21,8 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 _STALE_SECONDS = 60  # a shard is written in a fraction of a second
 _BLOCK_BYTES = 1 << 27  # vectors in memory at a time: every block reads each shard that has some of them
-_LEAST_ROWS = 256  # of a block
+_LEAST_ROWS = 256  # of a block, even if a vector is very long
+_PRODUCT_ROWS = 256  # of the products that are given at a time
 
 
 class VectorStore:
@@ -174,7 +175,7 @@ class FoundVectors:
         for start in range(0, len(self), n_rows):
             yield self.get(slice(start, start + n_rows))
 
-    def products(self, matrix: np.ndarray, n_rows: int = _LEAST_ROWS) -> Iterator[np.ndarray]:
+    def products(self, matrix: np.ndarray, n_rows: int = _PRODUCT_ROWS) -> Iterator[np.ndarray]:
         """Products ``(n, M)`` of the vectors and a matrix ``(d, M)`` in order, in blocks.
 
         The product of a vector is the same to the last bit wherever the vector stands, see :class:`ExactProduct`.

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from choqolate._util.text import listed
-from choqolate.data.rows import AS_BEFORE, Rows
+from choqolate.data.rows import AS_BEFORE, Rows, joined_labels_from
 from choqolate.data.splits import TEST_SHARE
 from choqolate.errors import ChoqolateError
 
@@ -109,5 +109,5 @@ class Manifest:
         matched = sum(row is not None for row in self.rows.find_in(other.rows))
         note = f"{matched:,} of {len(self):,} images are in the table that was joined"
         notes = self.notes if matched == len(self) else (*self.notes, note)
-        labels_from = self.labels_from if other.labels is None else other.labels_from
+        labels_from = joined_labels_from(self.rows, self.labels_from, other.rows, other.labels_from)
         return replace(self, rows=joined, notes=notes, labels_from=labels_from)

@@ -16,7 +16,7 @@ from choqolate._util.checks import as_names, check_finite, check_unique, find_co
 from choqolate._util.text import printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import Provenance
-from choqolate.data.rows import AS_BEFORE, Rows, class_index
+from choqolate.data.rows import AS_BEFORE, Rows, class_index, joined_labels_from
 from choqolate.data.sampling import SAMPLE_BYTES, SAMPLE_ROWS, sample_mask
 from choqolate.data.splits import SPLITS, TEST_SHARE
 from choqolate.errors import ChoqolateError
@@ -245,9 +245,8 @@ class ConceptScores:
 
     def join(self, manifest: Manifest) -> Self:
         """Labels, split and groups from the rows of a manifest that have the same path: see :meth:`Rows.join`."""
-        known = self.provenance
-        if manifest.labels is not None:
-            known = replace(known, labels_from=manifest.labels_from)
+        labels_from = joined_labels_from(self.rows, self.provenance.labels_from, manifest.rows, manifest.labels_from)
+        known = replace(self.provenance, labels_from=labels_from)
         return self._changed(rows=self.rows.join(manifest.rows), provenance=known)
 
     @cached_property

@@ -64,7 +64,7 @@ def mix_with_concepts(
         weights: of the rows ``(n,)``.
         concept_shares: how often each concept is drawn ``(M,)``, zero for those that are not spurious.
         scorer: the encoder of the scores, and the vectors of their concepts.
-        root: the folder that the paths start from; by default where the images were when they were scored.
+        root: the folder to which the paths are relative; by default where the images were when they were scored.
         random_state: seed of all draws.
 
     Raises:
@@ -80,7 +80,7 @@ def mix_with_concepts(
     chosen, partners = chosen[order], partners[order]
     parts = [scorer.encoder.encode_pixels(batch) for batch in _mixtures(files, chosen, partners, scorer)]
     vectors = np.concatenate([np.empty((0, scorer.encoder.dim), np.float32), *parts])
-    return Mixed(chosen, partners, vectors @ scorer.concepts.T)
+    return Mixed(chosen, partners, scorer.compare(vectors))
 
 
 def training_images(rows: ConceptScores, root: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -94,7 +94,7 @@ def training_images(rows: ConceptScores, root: str | os.PathLike[str] | None = N
     if len(files) < len(found):
         raise ChoqolateError(
             f"Expected the image files of all {len(found):,} training rows, but {len(found) - len(files):,} are "
-            "missing. Give the folder that the paths of the table start from."
+            "missing. Give the folder to which the paths of the table are relative."
         )
     return files
 

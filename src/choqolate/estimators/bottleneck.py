@@ -51,9 +51,10 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         class_attributions_: V, the signed weights of the second layer ``(C, N)``; without nodes the identity.
         class_intercepts_: d ``(C,)``.
         n_parameters_: how many numbers were trained, all of them counted.
-        history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``.
-        late_decrease_: relative decrease of the lowest loss so far, late in training, the largest of all stages; near
-            zero if they have converged. See :func:`~choqolate.metrics.late_decrease`.
+        history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``. A run whose loss
+            rose at the end goes back to the epoch where it was lowest, so the last entries need not be of the model.
+        late_decrease_: relative decrease of the loss late in training, the largest of all stages: near zero if they
+            have converged, negative if it rose. See :func:`~choqolate.metrics.late_decrease`.
         removed_: names of the concepts frozen since training.
         concept_means_: training means of the scaled scores ``(M,)``.
         provenance_: where the training scores came from; nothing is known of it after ``fit``.
@@ -165,9 +166,9 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
 
     @property
     def late_decrease_(self) -> float:
-        """Relative decrease of the lowest loss so far, from the second-to-last tenth of the epochs to the last."""
+        """Relative decrease of the training loss from the second-to-last tenth of the epochs to the last."""
         check_is_fitted(self)
-        stages = [np.minimum.accumulate(one) for name, one in self.history_.items() if name != "accuracy" and len(one)]
+        stages = [losses for name, losses in self.history_.items() if name != "accuracy" and len(losses)]
         return max(map(metrics.late_decrease, stages), default=math.nan)
 
     # ------------------------------------------------------------------ prediction

@@ -51,8 +51,8 @@ class DescentObjective:
 
     Attributes:
         parameters: what is changed in place.
-        rewinds: whether a run whose loss is higher at the end than before goes back to the epoch where it was lowest;
-            not for parameters that hooks set to something else.
+        rewinds: whether a run may go back to its best epoch at the end; not for parameters that hooks set to something
+            else.
     """
 
     parameters: Sequence[Tensor]
@@ -219,8 +219,8 @@ class Descent:
     def minimise(self, objective: DescentObjective, label: str, penalty: ElasticNet | None = None) -> list[History]:
         """Minimise an objective of all runs, plus the penalty; one history each.
 
-        Adam at a constant rate may lose what it had reached shortly before the end. Such a run goes back to the
-        beginning of the epoch with the lowest loss.
+        Adam at a constant rate may lose what it had reached shortly before the end. So a run goes back to the beginning
+        of the epoch with the lowest mean loss if its loss over all rows is lower there than at the end.
 
         Raises:
             ChoqolateError: if parameters stop being finite numbers.
@@ -246,11 +246,22 @@ class Descent:
                 objective.after_epoch((epoch + 1) / self.epochs, optimizer)
                 if report is not None:
                     report(epoch + 1, float(losses.mean()))
+        if lowest is not None:
+            self._go_back(objective, lowest, penalty)
         if not all(theta.isfinite().all() for theta in objective.parameters):
             raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
-        if lowest is not None:
-            lowest.restore(objective.parameters, self._loss(objective, penalty))
         return histories
+
+    @torch.no_grad()
+    def _go_back(self, objective: DescentObjective, lowest: _Lowest, penalty: ElasticNet | None) -> None:
+        """Give each run the parameters of its best epoch if these have a lower loss over all rows than its own."""
+        last = [theta.detach().clone() for theta in objective.parameters]
+        loss = self._loss(objective, penalty)
+        for theta, kept in zip(objective.parameters, lowest.parameters, strict=True):
+            theta.copy_(kept)
+        stays = loss <= self._loss(objective, penalty)  # not where the last loss is not a number
+        for theta, own in zip(objective.parameters, last, strict=True):
+            theta[stays] = own[stays]
 
     @torch.no_grad()
     def _loss(self, objective: DescentObjective, penalty: ElasticNet | None) -> Tensor:
@@ -281,7 +292,7 @@ class Descent:
 
 
 class _Lowest:
-    """Parameters of R runs where the loss of each was lowest."""
+    """Parameters of R runs from the beginning of the epoch in which the mean loss of each was lowest."""
 
     def __init__(self, parameters: Sequence[Tensor], n_runs: int) -> None:
         self.parameters = [theta.detach().clone() for theta in parameters]
@@ -293,13 +304,6 @@ class _Lowest:
         self.losses = torch.where(lower, losses, self.losses)
         for kept, theta in zip(self.parameters, parameters, strict=True):
             kept[lower] = theta[lower]
-
-    @torch.no_grad()
-    def restore(self, parameters: Sequence[Tensor], losses: Tensor) -> None:
-        """Bring back the runs that have a higher loss now."""
-        higher = losses > self.losses
-        for kept, theta in zip(self.parameters, parameters, strict=True):
-            theta[higher] = kept[higher]
 
 
 def as_arrays(parameters: Sequence[Tensor]) -> list[list[np.ndarray]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
 from choqolate import metrics
+from choqolate._util.text import counted
 from choqolate.analysis.leakage import MOST_ROWS, MOSTLY
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine import all_methods
@@ -31,6 +32,7 @@ HEADS = ("Method", "Parameters", "Nodes in use")
 COLUMNS = ("accuracy", "worst_group", "gini", "coherence", "hsic", "cknna")
 """What is measured, see ``METRICS``; the worst group only where there are groups."""
 STILL_FALLING = 0.01  # decrease of the loss from which on a training is called unfinished
+RISEN = 0.1  # increase of the loss from which on a run is named
 
 
 def _table(collected: Collected, source: Source) -> Table:
@@ -56,17 +58,26 @@ def _used_nodes(runs: Runs) -> str:
 
 
 def _unfinished(runs: Mapping[Label, Runs]) -> str:
-    """Say which methods had a training loss that was still falling."""
-    falling = {}
+    """Say which methods had a training loss that was still falling, and which had runs in which it rose."""
+    falling, rising = {}, {}
     for one in runs.values():
         values = [value for value in one.values("late_decrease") if math.isfinite(value)]
-        if one.setting.control is None and values and fmean(values) > STILL_FALLING:
-            falling[one.setting.title] = f"{one.setting.title} by {fmean(values):.1%}"
-    return (
-        f"Not converged, loss still falling in the last tenth of training: {', '.join(falling.values())}."
-        if falling
-        else ""
-    )
+        if one.setting.control is not None or not values:
+            continue
+        title, middle, n_rising = one.setting.title, median(values), sum(value < -RISEN for value in values)
+        if middle > STILL_FALLING:
+            falling[title] = f"{title} by {middle:.1%}"
+        if n_rising:
+            rising[title] = f"{title} in {n_rising} of {counted(len(values), 'run')}"
+    said = []
+    if falling:
+        said.append(
+            "Not converged, loss still falling in the last tenth of training (median over the runs): "
+            f"{', '.join(falling.values())}."
+        )
+    if rising:
+        said.append(f"Loss rose by more than {RISEN:.0%} in the last tenth of training: {', '.join(rising.values())}.")
+    return " ".join(said)
 
 
 def _removal_note(source: Source) -> str:
@@ -75,9 +86,13 @@ def _removal_note(source: Source) -> str:
     core = [name for name in table.concepts if name not in set(table.spurious)]
     test = table.part("test").sample(MOST_ROWS)
     try:
-        probe = np.nanmean(metrics.probe_r2(test.select(core).scores, test.select(table.spurious).scores))
+        found = np.atleast_1d(metrics.probe_r2(test.select(core).scores, test.select(table.spurious).scores))
     except ChoqolateError:  # too few concepts or rows
         return REMOVAL_NOTE
+    known = found[np.isfinite(found)]  # of a constant concept there is none
+    if not len(known):
+        return REMOVAL_NOTE
+    probe = known.mean()
     held = ": what is removed from the models is not gone from the scores" if probe >= MOSTLY else ""
     return (
         f"{REMOVAL_NOTE} A linear probe computes the removed scores from the other {len(core):,} with an R² of "

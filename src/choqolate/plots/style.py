@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 # is lost on white, there is a brown.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f4f24")
 MARKERS = "osD^vPX*p"  # nine, where there are eight colours: 72 pairs differ
-RIVALS = {"l1 logistic regression": (PALETTE[6], "x", ":"), "the same, refitted": (PALETTE[7], "+", "-.")}
-CEILING = "logistic regression on all scores"
 MAIN, OTHER = PALETTE[0], PALETTE[1]  # core and spurious, for and against, after and before
 SOFT, FRAME = "#5a626b", "#d5dae0"  # of what stands back: notes, frames, zero lines
+RIVALS = {  # grays, so that no method has the same look, whatever their number
+    "l1 logistic regression": ("#2f353b", "x", ":"),
+    "l1 logistic regression, refitted": ("#8a7f76", "+", "-."),
+}
+CEILING = "logistic regression on all scores"
 POINTS = 72.0  # an inch
 LONGEST = 36  # letters of a label
 LEAST = 5.0  # points: the smallest letters that can be read

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from choqolate.analysis.control_tables import DIRECTIONS, NAMES
-from choqolate.analysis.control_text import RANDOM_DIRECTIONS, RANDOM_NAMES
+from choqolate.analysis.control_text import RANDOM
 from choqolate.experiments.engine.all_methods import settings_of
 from choqolate.experiments.engine.concept_tables import CEILING
 from choqolate.experiments.engine.experiment import Collected, Label, Line, Options, RunSetting
@@ -14,12 +13,11 @@ from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 
-TITLES = {NAMES: RANDOM_NAMES, DIRECTIONS: RANDOM_DIRECTIONS}
 OURS = ("choqolate", "choqolate-auto")
 COLUMNS = ("accuracy", "anec", "gini", "coherence", "concepts_per_class")
 NOTE = (
     "Controls: the same methods with the same parameters, trained and tested on as many random names or random "
-    "directions as there are concepts; five draws, which the seeds share. A small gap in accuracy to these rows means "
+    "directions as there are concepts; the seeds share at most five draws. A small gap in accuracy to these rows means "
     "that almost any set of names is enough to tell the classes apart, so the accuracy does not show that concepts "
     "mean what their names say. Logistic regression on all scores is the ceiling: the accuracy of a linear model that "
     "need not be interpretable."
@@ -40,7 +38,7 @@ def controlled(options: Options) -> list[str]:
 def control_settings(source: Source, options: Options) -> dict[Label, RunSetting]:
     """The controlled methods on each kind of random concepts."""
     chosen = settings_of(controlled(options), source, options)
-    return {(name, kind): replace(setting, control=kind) for name, setting in chosen.items() for kind in TITLES}
+    return {(name, kind): replace(setting, control=kind) for name, setting in chosen.items() for kind in RANDOM}
 
 
 def controls_table(collected: Collected, source: Source) -> Table:
@@ -49,7 +47,7 @@ def controls_table(collected: Collected, source: Source) -> Table:
     for name in controlled(collected.options):
         title = find_method(name).title
         lines.append(Line(name, (title, "the concepts")))
-        lines += [Line((name, kind), (title, said)) for kind, said in TITLES.items()]
+        lines += [Line((name, kind), (title, said)) for kind, said in RANDOM.items()]
     lines.append(Line(CEILING, (find_method(CEILING).title, "the concepts")))
     runs = collected.runs[source]
     rows = [Row(line.texts, tuple(runs[line.label].cell(name) for name in COLUMNS)) for line in lines]
