@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import numpy as np
@@ -71,6 +72,7 @@ def test_from_the_scores_of_a_classifier_to_a_model_that_says_what_its_labels_ar
     assert cq.load("model").provenance_.labels_from == PSEUDO
     for said in (fitted, choqolate("eval", "model", "scores.parquet")):
         assert f"choqolate: note: the labels of scores.parquet: {PSEUDO}\n" in said.err
+    assert json.loads(choqolate("eval", "model", "scores.parquet", "--json").out)["labels_from"] == PSEUDO
     assert choqolate("explain", "model", "-o", "report.html").code == 0
     assert PSEUDO in (here / "report.html").read_text()
     assert choqolate("card", "model", "-o", "card.md").code == 0

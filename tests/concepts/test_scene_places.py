@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import choqolate as cq
+from choqolate.data.provenance import Provenance
 from choqolate.datasets.places import places365
 from tests.concepts.image_files import draw, encoded
 from tests.concepts.test_scoring import by_hand
@@ -129,6 +131,13 @@ def test_other_labels_are_no_pseudo_labels(coco):
         assert labels_from(have.join(named.take([0, 1]))) == PSEUDO  # the labels of all other images are left
     assert named.join(rows).labels_from == PSEUDO
     assert named.join(rows.take([0])).labels_from == PSEUDO
+
+
+def test_a_csv_file_of_scores_does_not_keep_the_mark_and_this_is_said(tmp_path):
+    table = cq.ConceptScores(np.eye(2), ["sea", "forest"], labels=["office", "kitchen"])
+    table.save(tmp_path / "annotated.csv")
+    with pytest.warns(cq.ChoqolateWarning, match=r"does not say what its labels are \(pseudo-labels"):
+        replace(table, provenance=Provenance(labels_from=PSEUDO)).save(tmp_path / "predicted.csv")
 
 
 def labels_from(have):

@@ -125,8 +125,11 @@ def test_scores_that_are_not_of_the_365_places_are_refused(tmp_path):
     [
         ({"scores": random_scores()}, "but it has no files"),
         ({"logits": random_scores()}, "but it has no files and no scores"),
-        ({"scores": random_scores()[:, :100], "files": np.array(FILES)}, "expected one name for each column"),
         ({"scores": random_scores(), "files": np.array(FILES, dtype=object)}, "scores.npz, but it cannot be read"),
+        (
+            {"scores": random_scores()[:, :364], "files": np.array(FILES)},
+            r"Expected scores of shape \(\d, 365\) in .*scores.npz, .* the 365 classes of Places365, but .* 364\)",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path, arrays, message):

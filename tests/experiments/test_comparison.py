@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from choqolate import (
     ChoqolateError,
+    ChoqolateWarning,
     ConceptScores,
     embed,
     evaluate,
@@ -93,6 +94,14 @@ class Forgetful(Gridded):
         pass
 
 
+class Sized(Gridded):
+    tuning_grid = {"n_nodes": [2, 4]}  # noqa: RUF012
+
+    def __init__(self, C=1.0, random_state=0, n_nodes=2):
+        super().__init__(C, random_state)
+        self.n_nodes = n_nodes
+
+
 class Namesake(Gridded):
     """Another class with the same title."""
 
@@ -168,6 +177,41 @@ def test_titles_tell_methods_apart(tmp_path):
     with pytest.raises(ChoqolateError, match=r"Gridded and .*Namesake are both called 'Own logistic'"):
         check_methods(["pcbm", *same])
     check_methods(["pcbm", same[0], "logistic"])
+
+
+def test_recurrence_is_that_of_the_largest_set_of_seeds_trained_together(source, tmp_path):
+    def recurring(seeds):
+        """Seeds with a recurrence, and its mean in the table, once there are results for so many seeds."""
+        options = Options(("choqolate", "pcbm"), parameters={"n_nodes": 2, "epochs": 1})
+        reproduce(
+            [COMPARISON], {source.name: source}, tmp_path, seeds=seeds, options=options, processes=1, verbose=False
+        )
+        lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+        ours = [line for line in lines if line["config"]["method"] == "choqolate" and "control" not in line["config"]]
+        known = {line["seed"]: line["metrics"]["recurrence"] for line in ours if "recurrence" in line["metrics"]}
+        table = pd.read_csv(tmp_path / "tables" / "comparison-concepts.csv").set_index("Method")
+        return known, table.loc["CHOQOLATE", "Nodes that recur mean"]
+
+    for seeds in (1, 2):  # the second is trained alone, too
+        known, mean = recurring(seeds)
+        assert not known
+        assert np.isnan(mean)
+    known, mean = recurring(5)
+    assert sorted(known) == [2, 3, 4]
+    assert mean == pytest.approx(np.mean(list(known.values())))
+    known, mean = recurring(9)
+    assert sorted(known) == [2, 3, 4, 5, 6, 7, 8]
+    assert mean == pytest.approx(np.mean([known[seed] for seed in (5, 6, 7, 8)]))
+
+
+def test_methods_without_concepts_per_class_are_named(source, tmp_path):
+    methods = ("choqolate", "tests.experiments.test_comparison:Bare")
+    options = Options(methods, parameters={"n_nodes": 2, "epochs": 1})
+    (done,) = reproduce(
+        [COMPARISON], {source.name: source}, tmp_path, seeds=1, options=options, processes=1, verbose=False
+    )
+    said = [note for note in done.shown.notes if note.startswith("Without concepts per class")]
+    assert said == ["Without concepts per class, because it has no class_attributions_ or no weights: Bare."]
 
 
 def test_a_removal_that_returns_nothing_is_no_result(source):
@@ -322,6 +366,11 @@ def test_a_grid_that_cannot_be_tried_is_said(monkeypatch, grid, message):
         find_method(OPTIONS.methods[2])
 
 
+def test_a_grid_has_nothing_that_is_the_same_for_all_methods():
+    with pytest.raises(ChoqolateError, match="'n_nodes', which a comparison sets for all methods alike"):
+        find_method("tests.experiments.test_comparison:Sized")
+
+
 def test_a_grid_of_numpy_is_one_of_numbers(monkeypatch):
     monkeypatch.setattr(Gridded, "tuning_grid", {"C": np.logspace(-1, 1, 3), "random_state": np.arange(2)})
     assert find_method(OPTIONS.methods[2]).grid == {"C": [0.1, 1.0, 10.0], "random_state": [0, 1]}
@@ -336,7 +385,8 @@ def test_values_of_a_method_of_ones_own_are_tried_one_by_one(monkeypatch, tmp_pa
     told: list[str] = []
     finished = run_tasks(search.batches(), Results(tmp_path / "r.jsonl"), processes=1, tell=told.append, verbose=False)
     assert any("InvalidParameterError" in line for line in told)
-    assert search.choose(finished)["C"] in (1.0, 0.01)
+    with pytest.warns(ChoqolateWarning, match="Own logistic is tuned without 1 of 3 settings, which failed"):
+        assert search.choose(finished)["C"] in (1.0, 0.01)
 
 
 def test_a_table_of_ones_own_that_cannot_be_used_is_named_and_the_others_run(tmp_path):
@@ -375,6 +425,27 @@ def test_predicted_labels_are_called_so_below_every_table(tmp_path):
     own = replace(table, provenance=replace(table.provenance, labels_from="classes given in coco.csv, not annotations"))
     own.save(tmp_path / "coco.parquet")
     assert table_source(tmp_path / "coco.parquet").title == "coco"
+
+
+def test_too_few_other_names_are_said_before_the_work(tmp_path):
+    table = bird_table()
+    table.save(tmp_path / "own.parquet")
+    few = ConceptScores(table.scores[:, :2], ["thing 1", "thing 2"], labels=table.labels)
+    few.save(tmp_path / "few.parquet")
+    said = choqolate("compare", tmp_path / "own.parquet", "--others", tmp_path / "few.parquet", "-o", tmp_path / "out")
+    assert (said.code, "the other table has only 2" in said.err) == (2, True)
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+
+
+def test_spurious_concepts_of_a_comparison_may_be_named_in_a_file(tmp_path):
+    bird_table().save(tmp_path / "own.parquet")
+    (tmp_path / "words.txt").write_text("sea\nforest\n")
+    few = ("--method", "pcbm", "--seeds", 1, "--steps", 2, "--quick", "--processes", 1)
+    said = choqolate(
+        "compare", tmp_path / "own.parquet", "--spurious", tmp_path / "words.txt", "-o", tmp_path / "out", *few
+    )
+    assert said.code == 0, said.err
+    assert pd.read_csv(tmp_path / "out" / "tables" / "comparison-removal.csv")["Method"].tolist() == ["PCBM"]
 
 
 def test_a_missing_table_of_other_names_is_said_before_the_work(tmp_path):

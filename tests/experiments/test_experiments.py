@@ -193,6 +193,11 @@ def test_seeds_differ_in_their_order_of_batches_in_one_row_alone(birds, done, fo
     table = pd.read_csv(folder / "tables" / "seeds.csv")
     own = [line["metrics"]["accuracy"] for line in runs]
     assert table["Accuracy std"][1] == pytest.approx(np.std(own, ddof=1))
+    n_rows = len(birds.load().part("train"))
+    notes = " ".join(done["seeds"].shown.notes)
+    assert (f"All rows are in one batch, so that there is no order: Bird scenes ({n_rows} training rows)" in notes) == (
+        n_rows <= 512
+    )
 
 
 def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
@@ -221,7 +226,7 @@ def test_everything_runs_on_many_classes_without_groups_or_says_why_not(tmp_path
     places = {"own": table_source(tmp_path / "own.parquet")}, tmp_path / "out"
     found = reproduce(list(EXPERIMENTS.values()), *places, seeds=2, options=options, processes=1, verbose=False)
     reasons = {one.experiment.name: one.lacking["own"] for one in found if one.shown is None}
-    without = 'own has no groups, so no worst one: add a column "group", such as bird and background'
+    without = 'own has no groups, so no worst one: add a column "group", such as bird and place'
     assert reasons == {"mitigation": without}
     assert not any(one.failed for one in found)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 def compare(
     scores: OwnScores = None,
     data: DataName = None,
+    spurious: Spurious = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results, tables and figures.")
     ] = Path("choqolate-compare"),
@@ -69,6 +70,8 @@ def compare(
     Controls train the same model on random names and random directions. Logistic regression on all scores is the
     ceiling.
 
+    Spurious concepts are removed from every trained model, which shows whether it still follows the bias.
+
     Resumable: run the same command again to continue. A method that fails is reported by name, and the others are
     still compared.
 
@@ -82,13 +85,19 @@ def compare(
         )
     check_control_options(True, others, embeddings)
     check_engine(engine, address)
+    from choqolate.analysis.control_tables import NAMES
     from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, check_methods
+    from choqolate.experiments.engine.sources import control_problem
 
     chosen = tuple(dict.fromkeys([*(method or METHODS), *(also or [])]))
     check_methods(chosen)
     options = Options(chosen, rule.value, _parameters(nodes, epochs, steps), quick, controls=method is None)
-    source = _source(scores, data, output, quick, embeddings=embeddings, others=others)
+    words = _words(spurious)
+    source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings, others=others)
+    problem = None if others is None else control_problem(source, NAMES)
+    if problem is not None:
+        raise ChoqolateError(problem)
     _run([COMPARISON], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import mmap
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from choqolate.data.score_file import ScoreFile
 from choqolate.data.score_writer import ScoreWriter
 from choqolate.data.scores import ConceptScores
 from choqolate.data.source_errors import check_source, naming
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 _HEADER_CHARACTERS = 1 << 22  # where the separator is looked for
 
@@ -34,7 +35,15 @@ def read(path: Path) -> ConceptScores:
 
 def write(path: Path, table: ConceptScores) -> None:
     """Write a table to a ``.parquet`` or ``.csv`` file, under a temporary name first."""
-    check_target(path, table.concepts)(path, table)
+    writer = check_target(path, table.concepts)
+    writer(path, table)
+    if writer is _write_csv and table.provenance.labels_from is not None:
+        warnings.warn(
+            f"{path} does not say what its labels are ({table.provenance.labels_from}). Save the table as .parquet to "
+            "keep that.",
+            ChoqolateWarning,
+            stacklevel=3,
+        )
 
 
 def check_target(path: Path, concepts: Sequence[str]) -> Any:

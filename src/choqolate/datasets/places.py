@@ -188,6 +188,14 @@ def _read_npz(path: Path) -> ConceptScores:
             f"Expected the arrays files and scores in {path}, but {came}. Save them under these names."
         )
     names = _texts(found["places"]) if "places" in found else places365()
+    n_files, shape = len(found["files"]), found["scores"].shape
+    if shape != (n_files, len(names)):
+        wanted = f"{len(names):,} names in places" if "places" in found else f"the {len(names):,} classes of Places365"
+        raise ChoqolateError(
+            f"Expected scores of shape ({n_files}, {len(names)}) in {path}, one row for each of {n_files:,} files and "
+            f"one column for each of {wanted}, but their shape is {shape}. Save the scores of all places, or the names "
+            "of their columns as the array places."
+        )
     return ConceptScores(found["scores"], names, paths=_texts(found["files"]))
 
 

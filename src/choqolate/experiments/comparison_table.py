@@ -15,7 +15,7 @@ from choqolate.analysis.leakage import MOST_ROWS, MOSTLY
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine import all_methods
 from choqolate.experiments.engine.concept_tables import NOTE as CONCEPTS_NOTE
-from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, rival_settings
+from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, left_out, rival_settings
 from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
 from choqolate.experiments.engine.control_rows import REMOVAL as REMOVAL_NOTE
 from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_table
@@ -135,7 +135,7 @@ def _show(collected: Collected) -> Shown:
         tables["comparison-concepts"] = concepts_table(collected, source, all_methods.lines(collected))
         figures["comparison-concepts"] = concepts_figure(collected, source, all_methods.lines(collected))
         tables["comparison-controls"] = controls_table(collected, source)
-        notes += [CONCEPTS_NOTE, CONTROLS_NOTE]
+        notes += [CONCEPTS_NOTE, left_out(collected, source), CONTROLS_NOTE]
     if source.load().spurious:
         tables["comparison-removal"] = removal_table(collected, source, all_methods.lines(collected))
         notes.append(_removal_note(source))

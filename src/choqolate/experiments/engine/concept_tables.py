@@ -29,9 +29,10 @@ NOTE = (
     "k: each class keeps its k largest concepts, and class scores are shifted to the class shares of the training "
     f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
     "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
-    "scores. Nodes that recur: share of the other runs, among those trained together, that have a node with the same "
-    "concepts (cosine of the attributions at least 0.8). l1 logistic regression is a sparse reference without nodes; "
-    "its refit is trained again, almost without a penalty, on the concepts that each class selected."
+    "scores. Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the "
+    "attributions at least 0.8); runs of seeds that are added later are not compared with the earlier ones. l1 "
+    "logistic regression is a sparse reference without nodes; its refit is trained again, almost without a penalty, on "
+    "the concepts that each class selected."
 )
 
 
@@ -55,6 +56,21 @@ def concepts_table(collected: Collected, source: Source, lines: list[Line]) -> T
     ]
     heads = ("Method", "Interaction mass")
     return Table(f"Concepts per class on {source.title}", heads, [METRICS[name] for name in COLUMNS], rows)
+
+
+def left_out(collected: Collected, source: Source) -> str:
+    """Say which methods have no concepts per class, of which the figure and the table then say nothing."""
+    runs = collected.runs[source]
+    without = [
+        one.setting.title
+        for one in map(runs.get, collected.options.methods)
+        if one and one.runs and not _points(one)[0]
+    ]
+    return (
+        f"Without concepts per class, because it has no class_attributions_ or no weights: {', '.join(without)}."
+        if without
+        else ""
+    )
 
 
 def _interactions(runs: Runs) -> str:

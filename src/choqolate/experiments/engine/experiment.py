@@ -123,7 +123,19 @@ class Runs:
         return find_method(self.setting.method).unusual(dict(self.chosen) | dict(self.setting.parameters))
 
     def values(self, metric: str) -> tuple[float, ...]:
-        """A metric of all runs; NaN where it is not defined."""
+        """A metric of all runs; NaN where it is not defined.
+
+        The recurrence of nodes is one among the runs that were trained together. If seeds were added later, it is that
+        of the largest set of runs, and not defined for the others.
+        """
+        found = self._values(metric)
+        if metric != "recurrence":
+            return found
+        compared = self._values("compared_runs")
+        most = max((number for number in compared if not math.isnan(number)), default=math.nan)
+        return tuple(value if number == most else math.nan for value, number in zip(found, compared, strict=True))
+
+    def _values(self, metric: str) -> tuple[float, ...]:
         return tuple(math.nan if (value := run.metrics.get(metric)) is None else value for run in self.runs)
 
     def cell(self, metric: str, paper: PaperMean | None = None) -> Cell:

@@ -102,12 +102,16 @@ def measuring(
 
 
 def recurrence(models: Sequence[ConceptModel]) -> list[Metrics]:
-    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean."""
+    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean.
+
+    With it comes ``compared_runs``, in how many runs it was looked for: shares among few runs and among many are not
+    alike.
+    """
     nodes = [metrics.per_concept(one.node_attributions_, len(one.concepts_)) for one in models]
     if len(nodes) < 2 or len({shares.shape for shares in nodes}) > 1:  # some methods choose how many nodes they have
         return [{} for _ in models]
     found = metrics.node_recurrence(nodes)
-    return [{"recurrence": float(shares.mean())} for shares in found.recurrence]
+    return [{"recurrence": float(shares.mean()), "compared_runs": len(nodes) - 1} for shares in found.recurrence]
 
 
 def measure_removal(model: ConceptModel, table: ConceptScores) -> Metrics:

@@ -25,6 +25,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
 _OF_CLASSES = ("class_scores", "predict_proba")  # a method need not have them
+_SAME_FOR_ALL = ("n_nodes", "steps", "epochs", "batch_size")
 
 
 class OwnMethod(NamedTuple):
@@ -197,6 +198,11 @@ def _values_to_try(name: str, estimator: Any, attribute: str) -> dict[str, list[
     unknown = [parameter for parameter in given if parameter not in known]
     if unknown:
         raise ChoqolateError(f"{expected}, but it has no parameter {unknown[0]!r}. It has {listed(sorted(known))}.")
+    common = [parameter for parameter in given if parameter in _SAME_FOR_ALL]
+    if common:
+        raise ChoqolateError(
+            f"{expected}, but it has {common[0]!r}, which a comparison sets for all methods alike. Leave it out."
+        )
     values: dict[str, list[Any]] = {}
     for parameter, several in given.items():
         try:

@@ -125,6 +125,10 @@ class Tuning:
             reasons += [] if reason is None else [reason]
         if reasons and not tried:
             raise ChoqolateError(reasons[0])
+        if reasons:
+            title, n_settings = find_method(self.method).title, len(reasons) + len(tried)
+            message = f"{title} is tuned without {len(reasons)} of {n_settings} settings, which failed: {reasons[0]}"
+            warnings.warn(message, ChoqolateWarning, stacklevel=2)
         return choose(tried, self.rule) if tried else {}
 
     def _trials(self, settings: Iterable[Mapping[str, Any]]) -> Trials:

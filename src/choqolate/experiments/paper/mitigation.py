@@ -54,7 +54,7 @@ def _show(collected: Collected) -> Shown:
 def _misfit(source: Source) -> str | None:
     table = source.load()
     if table.groups is None:
-        return f'{source.title} has no groups, so no worst one: add a column "group", such as landbird on water'
+        return f'{source.title} has no groups, so no worst one: add a column "group", such as bird and place'
     unmarked = f"{source.title} has no concepts marked as spurious: name them in a file (--spurious words.txt)"
     return None if table.spurious else unmarked
 

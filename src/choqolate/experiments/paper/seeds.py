@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from choqolate.experiments.engine.all_methods import SEEDS
-from choqolate.experiments.engine.experiment import Options, RunSetting
+from choqolate.experiments.engine.experiment import Collected, Options, RunSetting
+from choqolate.experiments.engine.methods import USUAL_BATCH
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.sweeps import SweepRow, sweep
-from choqolate.experiments.paper.protocol import OURS
+from choqolate.experiments.paper.protocol import OURS, with_notes
 from choqolate.experiments.paper.published import DATA, QUALITY, Quality, accuracy
 
 ROWS = {"common": ("common to all seeds", "common order"), "seed": ("the seed's own", "own order of each seed")}
@@ -27,7 +30,14 @@ def _settings(source: Source, options: Options) -> dict[SweepRow, RunSetting]:
     }
 
 
-EXPERIMENT = sweep(
+def _single_batches(collected: Collected) -> str:
+    """Where there is no order of batches."""
+    sizes = {source.title: len(source.load().part("train").labelled()) for source in collected.runs}
+    small = [f"{title} ({size:,} training rows)" for title, size in sizes.items() if size <= USUAL_BATCH]
+    return f"All rows are in one batch, so that there is no order: {', '.join(small)}." if small else ""
+
+
+_SWEEP = sweep(
     name="seeds",
     title="Deviation over seeds",
     paper="Tables A3, A4",
@@ -39,3 +49,4 @@ EXPERIMENT = sweep(
     seeds=SEEDS,
     rivals=False,
 )
+EXPERIMENT = replace(_SWEEP, show=with_notes(_SWEEP.show, _single_batches))
