@@ -20,9 +20,22 @@ def test_a_geometric_decrease(rate, epochs):
 
 
 def test_noise_around_a_level_is_not_a_decrease():
-    noisy = 1 + 0.1 * np.random.default_rng(0).choice([-1, 1], 4000)
-    assert abs(late_decrease(noisy)) < 0.03  # two means of 400: one epoch against another would be up to 0.2
+    noisy = 1 + 0.1 * np.random.default_rng(0).standard_normal(4000)
+    assert abs(late_decrease(noisy)) < 0.03  # two medians of 400: one epoch against another would be off by 0.14
     assert late_decrease(noisy.tolist()) == late_decrease(noisy)
+
+
+@pytest.mark.parametrize("start", [325, 375])
+def test_a_jump_for_a_few_epochs_is_no_decrease_and_no_rise(start):
+    curve = np.ones(400)
+    curve[start : start + 15] = 50.0
+    assert late_decrease(curve) == 0
+
+
+def test_a_loss_that_stays_up_has_risen():
+    curve = np.ones(400)
+    curve[350:] = 50.0
+    assert late_decrease(curve) == -49
 
 
 def test_short_and_perfect_trainings():

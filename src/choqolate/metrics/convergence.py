@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from choqolate.metrics.arrays import as_array
@@ -12,12 +13,13 @@ from choqolate.metrics.arrays import as_array
 def late_decrease(losses: ArrayLike) -> float:
     r"""Relative decrease of a training loss late in training.
 
-    With the mean loss over the last tenth of the epochs and that over the tenth before,
+    With the median loss over the last tenth of the epochs and that over the tenth before,
 
-    .. math:: 1 - \bar L_{10} / \bar L_9
+    .. math:: 1 - \tilde L_{10} / \tilde L_9
 
-    Near zero for a training that has converged; negative where the loss rose. Means over a tenth are compared, because
-    the loss of one epoch of mini-batches is noisy. A tenth is at least one epoch.
+    Near zero for a training that has converged; negative where the loss rose. Medians over a tenth are compared,
+    because the loss of one epoch of mini-batches is noisy, and that of a training at a high rate may jump for a few
+    epochs. A tenth is at least one epoch.
 
     Args:
         losses: Loss of each epoch ``(epochs,)``, not negative.
@@ -36,5 +38,5 @@ def late_decrease(losses: ArrayLike) -> float:
     tenth = max(1, len(curve) // 10)
     if len(curve) < 2:
         return math.nan
-    before, last = float(curve[-2 * tenth : -tenth].mean()), float(curve[-tenth:].mean())
+    before, last = float(np.median(curve[-2 * tenth : -tenth])), float(np.median(curve[-tenth:]))
     return 1 - last / before if before else 0.0
