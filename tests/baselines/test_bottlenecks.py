@@ -279,21 +279,23 @@ def loss_of(model, X, y):
 def test_a_training_that_loses_what_it_had_reached_goes_back_to_it(birds, steps):
     X, y = birds  # all rows in each step, so that the loss of an epoch is that of the parameters at its beginning
     model = PCBM(n_nodes=4, penalty=1e-3, learning_rate=3.0, batch_size=512, steps=steps).fit(X, y)
-    assert loss_of(model, X, y) <= model.history_["loss"].min() + 1e-9
+    assert loss_of(model, X, y) <= 1.25 * model.history_["loss"].min()
 
 
-@pytest.mark.parametrize(("batch_size", "epochs", "rates"), [(32, 5, (1, 0.3, 0.1, 0.01)), (512, 15, (3, 0.3, 0.01))])
-def test_each_run_goes_back_only_where_its_loss_over_all_rows_is_lower(birds, batch_size, epochs, rates, monkeypatch):
+@pytest.mark.parametrize(("batch_size", "epochs", "rates"), [(200, 8, (3, 1, 0.3, 0.01)), (512, 15, (3, 0.3, 0.01))])
+def test_each_run_goes_back_only_where_its_loss_over_all_rows_is_much_higher(
+    birds, batch_size, epochs, rates, monkeypatch
+):
     X, y = birds
     options = {"n_nodes": 4, "penalty": 1e-3, "batch_size": batch_size, "epochs": epochs}
     runs = [PCBM(random_state=seed, learning_rate=rate, **options) for rate in rates for seed in (0, 1)]
     alone = [loss_of(clone(run).fit(X, y), X, y) for run in runs]
-    together = [loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)]
+    together = np.array([loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)])
     np.testing.assert_allclose(together, alone, rtol=1e-6)
     monkeypatch.setattr(DescentObjective, "rewinds", False)
     last = np.array([loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)])
-    assert (together <= last + 1e-9).all()
-    went_back = together < last - 1e-9
+    went_back = last > 1.25 * together
+    np.testing.assert_allclose(together[~went_back], last[~went_back], rtol=1e-6)
     assert went_back.any()
     assert not went_back.all()
 

@@ -52,7 +52,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         class_intercepts_: d ``(C,)``.
         n_parameters_: how many numbers were trained, all of them counted.
         history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``. A run whose loss
-            rose at the end goes back to the epoch where it was lowest, so the last entries need not be of the model.
+            ends more than a quarter above its lowest goes back there, so the last entries need not be of the model.
         late_decrease_: relative decrease of the loss late in training, the largest of all stages: near zero if they
             have converged, negative if it rose. See :func:`~choqolate.metrics.late_decrease`.
         removed_: names of the concepts frozen since training.

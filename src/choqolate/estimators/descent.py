@@ -17,6 +17,7 @@ from choqolate.network.batches import BATCH_ORDER_SEED
 from choqolate.network.training import History, Objective
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Adam's usual ones
+_LOST = 1.25  # times the loss of its best epoch: from here on a run goes back there
 _CROSS_ENTROPY = Objective(temperature=1.0, l1=0.0)
 
 
@@ -219,8 +220,8 @@ class Descent:
     def minimise(self, objective: DescentObjective, label: str, penalty: ElasticNet | None = None) -> list[History]:
         """Minimise an objective of all runs, plus the penalty; one history each.
 
-        Adam at a constant rate may lose what it had reached shortly before the end. So a run goes back to the beginning
-        of the epoch with the lowest mean loss if its loss over all rows is lower there than at the end.
+        Adam at a constant rate may lose what it had reached shortly before the end. So a run whose loss over all rows
+        is more than a quarter higher than at the beginning of its best epoch goes back there.
 
         Raises:
             ChoqolateError: if parameters stop being finite numbers.
@@ -254,12 +255,12 @@ class Descent:
 
     @torch.no_grad()
     def _go_back(self, objective: DescentObjective, lowest: _Lowest, penalty: ElasticNet | None) -> None:
-        """Give each run the parameters of its best epoch if these have a lower loss over all rows than its own."""
+        """Give each run the parameters of its best epoch if its loss over all rows is now much higher."""
         last = [theta.detach().clone() for theta in objective.parameters]
         loss = self._loss(objective, penalty)
         for theta, kept in zip(objective.parameters, lowest.parameters, strict=True):
             theta.copy_(kept)
-        stays = loss <= self._loss(objective, penalty)  # not where the last loss is not a number
+        stays = loss <= _LOST * self._loss(objective, penalty)  # not where the last loss is not a number
         for theta, own in zip(objective.parameters, last, strict=True):
             theta[stays] = own[stays]
 

@@ -32,7 +32,7 @@ HEADS = ("Method", "Parameters", "Nodes in use")
 COLUMNS = ("accuracy", "worst_group", "gini", "coherence", "hsic", "cknna")
 """What is measured, see ``METRICS``; the worst group only where there are groups."""
 STILL_FALLING = 0.01  # decrease of the loss from which on a training is called unfinished
-RISEN = 0.1  # increase of the loss from which on a run is named
+RISEN = 0.25  # increase of the loss from which on a run is named
 
 
 def _table(collected: Collected, source: Source) -> Table:
