@@ -139,6 +139,19 @@ def test_a_comparison_has_these_tables_and_figures(compared):
     assert "Own logistic: C 1" in notes  # chosen on validation rows, like the others
 
 
+def test_figures_have_the_data_set_and_the_recurrence_of_nodes(compared):
+    done, tables = compared
+    figure = done.shown.figures["comparison"]
+    titles = ["Attribution Gini", "Node Coherence", "Nodes that recur (%)"]
+    assert [ax.get_xlabel() for ax in figure.axes] == titles
+    for one in done.shown.figures.values():
+        assert one.axes[0].get_title(loc="left") == "own"
+    known = tables["comparison-concepts"].set_index("Method")["Nodes that recur mean"].dropna()
+    drawn = {line.get_label(): line.get_xdata()[0] for line in figure.axes[2].lines}
+    assert {"CHOQOLATE", "Own logistic"} <= set(drawn)
+    assert drawn == pytest.approx({name: 100 * known[name] for name in drawn})
+
+
 def test_a_method_that_fails_or_has_no_classes_made_of_nodes_keeps_nobody_from_the_figures(source, tmp_path):
     names = [f"tests.experiments.test_comparison:{name}" for name in ("Bare", "Failing")]
     options = Options(("choqolate", *names), parameters={"n_nodes": 2, "epochs": 1})
@@ -149,6 +162,8 @@ def test_a_method_that_fails_or_has_no_classes_made_of_nodes_keeps_nobody_from_t
     assert {path.name for path in done.files if path.suffix == ".png"} == {"comparison.png", "comparison-concepts.png"}
     table = pd.read_csv(tmp_path / "tables" / "comparison.csv").set_index("Method")
     assert table["Accuracy mean"].notna().to_dict() == {"CHOQOLATE": True, "Bare": True, "Failing": False}
+    axes = done.shown.figures["comparison"].axes  # nothing recurs in a single run
+    assert [ax.get_xlabel() for ax in axes] == ["Attribution Gini", "Node Coherence"]
 
 
 def test_all_methods_without_nodes_are_compared(source, tmp_path):

@@ -202,15 +202,31 @@ def test_seeds_differ_in_their_order_of_batches_in_one_row_alone(birds, done, fo
 
 def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
     for name, one in done.items():
-        if one.shown is not None and name != "gradient":
+        if one.shown is not None:
             said = " ".join(one.shown.notes)
             assert "start from N(0, 0.1²)" in said
-            if not {"significance", "clouds", "dynamics", "three-concepts"} & {name}:
+            if not {"significance", "clouds", "dynamics", "three-concepts", "gradient"} & {name}:
                 assert "n − 1" in said
             assert "CUB" not in said
+    gradient = " ".join(done["gradient"].shown.notes)
+    assert "Trained with Adam" in gradient
+    assert "The learning rate is 0.1" in gradient
+    assert "the gray line is the weight times the largest pull" in gradient
     page = (folder / "summary.md").read_text()
     assert "linear layers uniformly within ±1/√(number of inputs)" in page
     assert "HSIC is normalized (CKA) with a linear kernel, CKNNA counts 10 neighbors" in page
+
+
+def test_figures_of_one_data_set_have_its_title(done):
+    figures = done["gradient"].shown.figures | done["three-concepts"].shown.figures
+    assert len(figures) == 6
+    assert all(figure.get_suptitle().startswith("Bird scenes") for figure in figures.values())
+    assert done["trade-off"].shown.figures["trade-off"].axes[0].get_title(loc="left") == "Bird scenes"
+
+
+def test_the_figure_of_the_paper_has_its_two_qualities(done):
+    axes = done["trade-off"].shown.figures["trade-off"].axes
+    assert [ax.get_xlabel() for ax in axes] == ["Attribution Gini", "Node Coherence"]
 
 
 def test_starts_are_as_the_notes_say():

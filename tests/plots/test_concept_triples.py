@@ -31,7 +31,8 @@ def table(n_classes=3, concepts=("sea", "lake", "river"), n_rows=300):
 
 def all_texts(figure):
     (legend,) = figure.legends
-    return [*legend.get_texts(), *(text for ax in figure.axes for text in texts_within(ax))]
+    heading = [figure._suptitle] if figure._suptitle else []
+    return [*heading, *legend.get_texts(), *(text for ax in figure.axes for text in texts_within(ax))]
 
 
 def test_panels_have_the_scores_the_correlations_and_the_line():
@@ -58,7 +59,8 @@ def test_panels_have_the_scores_the_correlations_and_the_line():
 @pytest.mark.parametrize("n_classes", [2, 12])
 @pytest.mark.parametrize("concepts", [("sea", "lake", "river"), ODD])
 def test_names_of_any_kind_stay_apart(n_classes, concepts):
-    figure = draw_triple(table(n_classes, concepts), concepts, np.array([0.6, 0.6, 0.5]))
+    figure = draw_triple(table(n_classes, concepts), concepts, np.array([0.6, 0.6, 0.5]), concepts[0])
+    assert figure.get_suptitle() == concepts[0]
     assert_readable(figure, all_texts(figure))
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert ("other classes" in said) == (n_classes > 8)

@@ -10,6 +10,7 @@ mpl.use("agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
 
 from choqolate import ChoqolateError
 from choqolate.plots import accuracy_against_concepts, accuracy_against_quality, accuracy_at_concepts, legend_below
@@ -131,6 +132,48 @@ def test_paths_have_the_same_look_in_both_axes():
         assert all(
             styles[0][name] == styles[1][name] == RIVALS[rival][2] for name, rival in zip(PATHS, RIVALS, strict=True)
         )
+
+
+def test_marks_of_rivals_are_the_same_in_both_axes_and_in_the_legend():
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    accuracy_against_concepts(RUNS, axes[0], paths=PATHS, legend=False)
+    curves = {name: [{5: 0.3, 10: 0.4}] for name in PATHS}
+    accuracy_at_concepts({name: [{5: 0.2, 10: 0.3}] for name in RUNS}, axes[1], paths=curves, legend=False)
+    legend_below(axes)
+
+    def marks(lines, names):
+        assert {name for name in names if name in PATHS} == set(PATHS)
+        kinds = ("color", "marker", "markersize", "markeredgewidth", "linestyle", "linewidth")
+        return {
+            name: [getattr(line, f"get_{kind}")() for kind in kinds]
+            for line, name in zip(lines, names, strict=True)
+            if name in PATHS
+        }
+
+    left, right = (marks(ax.lines, [line.get_label() for line in ax.lines]) for ax in axes)
+    (legend,) = figure.legends
+    assert left == right == marks(legend.get_lines(), [text.get_text() for text in legend.get_texts()])
+
+
+def test_large_marks_in_the_same_place_show_through():
+    ax = accuracy_against_concepts({"one": RUNS["PCBM"], "two": RUNS["PCBM"]})
+    large = [line for line in ax.lines if line.get_label() in ("one", "two")]
+    assert len(large) == 2
+    for line in large:
+        assert to_rgba(line.get_markerfacecolor())[3] < 0.5
+        assert to_rgba(line.get_markeredgecolor()) == to_rgba(line.get_color())
+
+
+def test_rows_of_a_shared_legend_are_about_as_long():
+    _, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
+    for ax in axes:
+        accuracy_against_concepts(
+            {f"a method with a long name {k}": RUNS["one run"] for k in range(4)}, ax, legend=False
+        )
+    legend_below(axes)
+    axes[0].figure.draw_without_rendering()
+    heights = [round(text.get_window_extent().y0) for text in axes[0].figure.legends[0].get_texts()]
+    assert sorted(heights.count(height) for height in set(heights)) == [2, 2]
 
 
 def test_a_method_without_runs_is_left_out():

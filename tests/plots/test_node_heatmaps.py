@@ -48,7 +48,8 @@ def test_cells_are_shares_of_each_node_with_the_rest_in_one_row():
 
 def test_few_concepts_all_have_a_row_and_a_node_without_weights_is_empty():
     W = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
-    figure = node_heatmaps({"a": W, "b": W[:1]}, ["$x$", "_y", "z" * 60])
+    figure = node_heatmaps({"a": W, "b": W[:1]}, ["$x$", "_y", "z" * 60], "scores of $5 (pseudo-labels)")
     assert len(names_of(figure)) == 3
     np.testing.assert_array_equal(cells(figure.axes[0])[:, 1], 0)
-    assert_readable(figure, [text for ax in figure.axes for text in texts_within(ax)])
+    assert " ".join(figure.get_suptitle().split()) == "scores of $5 (pseudo-labels)"
+    assert_readable(figure, [figure._suptitle, *(text for ax in figure.axes for text in texts_within(ax))])

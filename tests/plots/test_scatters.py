@@ -9,7 +9,7 @@ import pytest
 mpl.use("agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.colors import same_color, to_hex
+from matplotlib.colors import same_color, to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from scipy.stats import binomtest
@@ -123,6 +123,32 @@ def test_methods_differ_in_colour_and_marker():
     assert len({line.get_marker() for line in ax.lines[:7]}) == len({line.get_color() for line in ax.lines[:7]}) == 7
 
 
+def test_a_method_without_runs_is_left_out_and_the_others_keep_their_look():
+    runs = {f"method {k}": cloud(0.1 * k, 0.8, seed=k) for k in range(4)}
+    looks = [
+        {line.get_label(): (line.get_color(), line.get_marker()) for line in accuracy_against_quality(drawn).lines}
+        for drawn in (runs, runs | {"method 1": ([], [])})
+    ]
+    assert looks[0].pop("method 1")
+    assert looks[0] == looks[1]
+
+
+def test_marks_in_the_same_place_show_through_and_none_is_cut_off_at_the_edge():
+    ax = accuracy_against_quality({"one": (0.5, 0.2), "two": (0.5, 0.2), "best": (0.9, 0.999)})
+    for line in ax.lines:
+        assert to_rgba(line.get_markerfacecolor())[3] < 0.5
+        assert to_rgba(line.get_markeredgecolor()) == to_rgba(line.get_color())
+        assert not line.get_clip_on()
+
+
+def test_without_a_legend_no_method_is_named():
+    crowded = {f"a method with the number {k}": cloud(0.5, 0.8, seed=k) for k in range(12)}
+    for runs in (crowded, {"alone": cloud(0.5, 0.8)}):
+        ax = accuracy_against_quality(runs, legend=False)
+        assert ax.get_legend() is None
+        assert [text.get_text() for text in ax.texts] == ["ellipses: 1 standard deviation of 12 runs"]
+
+
 def test_names_stand_beside_their_points():
     runs = {"CHOQOLATE": cloud(0.9, 0.8), "linear bottleneck": cloud(0.4, 0.7, seed=1), "one": ([0.6], [0.9])}
     ax = accuracy_against_quality(runs)
@@ -163,7 +189,8 @@ def test_odd_names_of_methods_stay_text():
     [
         ({}, "at least one method"),
         ({"ours": ([0.1, 0.2], [0.3])}, "ours: expected quality and accuracy of the same runs"),
-        ({"ours": ([], [])}, "ours: expected quality"),
+        ({"ours": ([], [])}, "at least one method, got none"),
+        ({"ours": ([], [0.5])}, "ours: expected quality"),
         ({"ours": ([0.1], [82.0])}, "from 0 to 1, got 82 to 82: divide"),
         ({"ours": ([np.nan], [0.8])}, "NaN"),
         ({"ours": ["a", "b"]}, "two lists of numbers"),

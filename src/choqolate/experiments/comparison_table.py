@@ -15,12 +15,13 @@ from choqolate.analysis.leakage import MOST_ROWS, MOSTLY
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine import all_methods
 from choqolate.experiments.engine.concept_tables import NOTE as CONCEPTS_NOTE
+from choqolate.experiments.engine.concept_tables import RECURRENCE as RECURRENCE_NOTE
 from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, left_out, rival_settings
 from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
 from choqolate.experiments.engine.control_rows import REMOVAL as REMOVAL_NOTE
 from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_table
 from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Options, Runs, RunSetting, Shown
-from choqolate.experiments.engine.measures import METRICS
+from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import trade_off_grid
@@ -142,7 +143,10 @@ def _show(collected: Collected) -> Shown:
     if len(collected.options.methods) > 1:
         tables["comparison-significance"] = all_methods.significance_table(collected)
         notes.append(all_methods.significance_note(collected))
-        figures["comparison"] = trade_off_grid({source.title: all_methods.trade_offs(collected, source)})
+        panels = all_methods.trade_offs(collected, source, recurrence=True)
+        figures["comparison"] = trade_off_grid({source.title: panels})
+        if len(panels) > len(QUALITIES) and not collected.options.controls:
+            notes.append(RECURRENCE_NOTE)
     if any(line.suffix for line in all_methods.lines(collected)):
         notes.append(all_methods.OVER_SCORES)
     notes += [KERNEL_NOTE, ALL_METHODS]

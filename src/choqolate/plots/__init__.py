@@ -20,7 +20,7 @@ How methods, groups and concepts compare:
 - :func:`accuracy_against_quality`: methods by accuracy and by a quality of their explanations.
 - :func:`accuracy_against_concepts`: methods by accuracy and by the number of concepts that carry a class.
 - :func:`accuracy_at_concepts`: accuracy of methods when each class may use a few concepts only.
-- :func:`legend_below`: one legend for several of these two.
+- :func:`legend_below`: one legend for several of these three.
 - :func:`group_accuracy`: accuracy over all rows and by group, of one model or several.
 - :func:`trade_off`: settings of a search by accuracy and by four kinds of sparsity, beside sparse logistic regression.
 - :func:`concept_scores`: scores of two or three concepts against each other, by class.
@@ -34,10 +34,11 @@ from choqolate.plots.attribution_curves import training_dynamics
 from choqolate.plots.bars import attribution_bars
 from choqolate.plots.class_flows import class_flow
 from choqolate.plots.clouds import word_cloud, word_clouds, word_clouds_change
-from choqolate.plots.few_concept_curves import accuracy_against_concepts, accuracy_at_concepts, legend_below
+from choqolate.plots.few_concept_curves import accuracy_against_concepts, accuracy_at_concepts
 from choqolate.plots.group_bars import group_accuracy
 from choqolate.plots.heatmaps import correlation_heatmap
 from choqolate.plots.interaction_graphs import interaction_graph
+from choqolate.plots.labels import legend_below
 from choqolate.plots.scatters import accuracy_against_quality, concept_scores
 from choqolate.plots.trade_off_panels import trade_off
 from choqolate.plots.waterfalls import waterfall, waterfall_change

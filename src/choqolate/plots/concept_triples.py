@@ -11,7 +11,7 @@ import numpy as np
 from choqolate._util.numbers import decimal
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
-from choqolate.plots.labels import LINE
+from choqolate.plots.labels import LINE, write_heading
 from choqolate.plots.scatters import ClassMark, class_marks
 from choqolate.plots.style import font, scale
 
@@ -28,13 +28,14 @@ _TURNS = 8  # in which classes are drawn, so that none covers all others
 _NAME = 24  # letters of a concept
 
 
-def draw_triple(scores: ConceptScores, concepts: Sequence[str], direction: np.ndarray) -> Figure:
+def draw_triple(scores: ConceptScores, concepts: Sequence[str], direction: np.ndarray, title: str = "") -> Figure:
     """Draw each pair of three concepts, one point per image, by class, with a line along the shared diagonal.
 
     Args:
         scores: the table.
         concepts: names of three of its concepts.
         direction: of the diagonal ``(3,)``, in units of the standard deviations.
+        title: of the figure.
     """
     import matplotlib.pyplot as plt
 
@@ -61,6 +62,7 @@ def draw_triple(scores: ConceptScores, concepts: Sequence[str], direction: np.nd
         ax.locator_params(nbins=5)
         style.plain_frame(ax)
     _write_legend(figure, [*own, *grey])
+    write_heading(figure, title)
     return figure
 
 
@@ -80,7 +82,7 @@ def _draw_diagonal(ax: Axes, X: np.ndarray, direction: np.ndarray) -> None:
 
 
 def _write_legend(figure: Figure, marks: Sequence[ClassMark]) -> None:
-    """Classes and the diagonal, in lines above all panels; a class may begin with an underscore or hold a dollar."""
+    """Classes and the diagonal, in lines below all panels; a class may begin with an underscore or hold a dollar."""
     from matplotlib.lines import Line2D
 
     dot: dict[str, Any] = dict(linestyle="none", markersize=5 * scale())
@@ -89,7 +91,7 @@ def _write_legend(figure: Figure, marks: Sequence[ClassMark]) -> None:
     names = [*(style.label(mark.name, _NAME) for mark in marks), "shared diagonal"]
     room = figure.get_figwidth() * style.POINTS
     columns = max(1, min(len(names), int(room / (style.widest(names, font(_FONT)) + 5 * LINE * font(_FONT)))))
-    look: dict[str, Any] = dict(loc="outside upper left", ncols=columns, frameon=False, fontsize=font(_FONT))
+    look: dict[str, Any] = dict(loc="outside lower center", ncols=columns, frameon=False, fontsize=font(_FONT))
     legend = figure.legend(handles, [" "] * len(handles), **look)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)

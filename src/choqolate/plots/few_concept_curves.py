@@ -10,7 +10,7 @@ import numpy as np
 from choqolate.errors import ChoqolateError
 from choqolate.plots import style
 from choqolate.plots.axes_room import make_room
-from choqolate.plots.labels import LINE, legend_beside
+from choqolate.plots.labels import LINE, NAMED, legend_beside
 from choqolate.plots.scatters import no_ticks_beyond_all, run_points
 from choqolate.plots.style import font, scale
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FONT, _POINT, _RUN = 9.0, 7.0, 4.0  # points, see style.font; a mean, and a run
+_LINE = 1.4  # points
 _ROOM = 0.06  # of the range of the accuracies, around them
 _LEAST_RANGE = 4.0  # per cent of accuracy that the axis spans at least
-_NAMED = "named"  # lines that stand in legends
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
@@ -115,7 +115,7 @@ def accuracy_at_concepts(
     >>> [line.get_ydata().tolist() for line in ax.lines]
     [[42.0, 51.0], [30.0, 45.0]]
     """
-    looks = [(style.colour_of(place), style.marker_of(place), "-") for place in range(len(runs))]
+    looks = [_line_look(place) for place in range(len(runs))]
     looks += [_path_look(place) for place in range(len(paths or {}))]
     named = [*runs.items(), *(paths or {}).items()]
     curves = [(str(name), _curve(name, several), look) for (name, several), look in zip(named, looks, strict=True)]
@@ -127,15 +127,14 @@ def accuracy_at_concepts(
         ax = style.new_axes(5.8, 4.2)
     handles: dict[str, Any] = {}
     edges = []
-    for name, curve, (colour, marker, dashes) in curves:
+    for name, curve, look in curves:
         if curve is None:
             continue
         counts, accuracies = curve
         mean, spread = accuracies.mean(axis=0), _spread(accuracies)
-        look: dict[str, Any] = dict(color=colour, marker=marker, linestyle=dashes, linewidth=1.4)
-        (handles[name],) = ax.plot(counts, mean, markersize=0.8 * _POINT * scale(), zorder=3, **look)
+        (handles[name],) = ax.plot(counts, mean, zorder=3, **look)
         if spread.any():
-            band: dict[str, Any] = dict(color=colour, alpha=0.15, linewidth=0)
+            band: dict[str, Any] = dict(color=look["color"], alpha=0.15, linewidth=0)
             ax.fill_between(counts, mean - spread, mean + spread, zorder=2, **band)
         edges += [mean - spread, mean + spread]
     every_count = sorted({int(k) for counts, _ in known for k in counts})
@@ -152,32 +151,6 @@ def accuracy_at_concepts(
         _write_note(ax, f"bands: 1 standard deviation of {several.pop()} runs")
     _finish(ax, "concepts that each class may use", handles, new, legend)
     return ax
-
-
-def legend_below(axes: Sequence[Axes]) -> None:
-    """Write one legend for all axes of a figure that has ``layout="constrained"``, below them.
-
-    Args:
-        axes: drawn by the functions above with ``legend=False``, methods in the same order.
-
-    >>> import matplotlib.pyplot as plt
-    >>> figure, axes = plt.subplots(1, 2, layout="constrained")
-    >>> for ax in axes:
-    ...     _ = accuracy_at_concepts({"CHOQOLATE": [{5: 0.4, 10: 0.5}]}, ax, legend=False)
-    >>> legend_below(axes)
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
-    ['CHOQOLATE']
-    """
-    named = {str(line.get_label()): line for ax in axes for line in ax.lines if line.get_gid() == _NAMED}
-    figure: Any = axes[0].figure
-    size, room = font(_FONT), figure.get_figwidth() * style.POINTS
-    names = [style.label(name) for name in named]
-    columns = max(int(room / (style.widest(names, size) + 4 * size)), 1)
-    look: dict[str, Any] = dict(loc="outside lower center", ncols=min(columns, len(names)), frameon=False)
-    legend = figure.legend(list(named.values()), [" "] * len(names), fontsize=size, columnspacing=1.2, **look)
-    for text, name in zip(legend.get_texts(), names, strict=True):  # afterwards, for some may begin with an underscore
-        text.set_parse_math(False)
-        text.set_text(name)
 
 
 def _with_concepts(name: str, pair: Any) -> np.ndarray:
@@ -207,26 +180,28 @@ def _spread(accuracies: np.ndarray) -> np.ndarray:
 
 def _draw_cloud(ax: Axes, points: np.ndarray, place: int) -> Any:
     """Small marks for runs, a large one for their mean, which stands for them in the legend."""
-    look: dict[str, Any] = dict(color=style.colour_of(place), marker=style.marker_of(place), linestyle="none")
+    look = style.mark_of(place) | {"linestyle": "none"}
     if len(points) > 1:
-        ax.plot(*points.T, markersize=_RUN * scale(), markeredgewidth=0, alpha=0.5, zorder=3, **look)
-    large: dict[str, Any] = dict(markersize=1.2 * _POINT * scale(), markeredgecolor="white", markeredgewidth=0.8)
-    (handle,) = ax.plot(*points.mean(axis=0)[:, None], zorder=4, **look, **large)
+        small = look | dict(markerfacecolor=look["color"], markeredgewidth=0)
+        ax.plot(*points.T, markersize=_RUN * scale(), alpha=0.5, zorder=3, **small)
+    (handle,) = ax.plot(*points.mean(axis=0)[:, None], markersize=1.2 * _POINT * scale(), zorder=4, **look)
     return handle
 
 
 def _draw_path(ax: Axes, points: np.ndarray, place: int) -> Any:
     """A line in the look that sparse logistic regression has in other figures."""
-    colour, marker, dashes = _path_look(place)
-    look: dict[str, Any] = dict(color=colour, marker=marker, markersize=0.7 * _POINT * scale(), linestyle=dashes)
-    (handle,) = ax.plot(*points.T, linewidth=1.3, zorder=2.5, **look)
+    (handle,) = ax.plot(*points.T, zorder=2.5, **_path_look(place))
     return handle
 
 
-def _path_look(place: int) -> tuple[str, str, str]:
-    """Color, marker and dashes."""
-    looks = list(style.RIVALS.values())
-    return looks[place % len(looks)]
+def _line_look(place: int) -> dict[str, Any]:
+    return style.mark_of(place) | dict(linestyle="-", linewidth=_LINE, markersize=0.8 * _POINT * scale())
+
+
+def _path_look(place: int) -> dict[str, Any]:
+    colour, marker, dashes = list(style.RIVALS.values())[place % len(style.RIVALS)]
+    size: dict[str, Any] = dict(linewidth=_LINE, markersize=0.8 * _POINT * scale(), markeredgewidth=scale())
+    return dict(color=colour, marker=marker, linestyle=dashes, **size)
 
 
 def _set_accuracies(ax: Axes, values: np.ndarray) -> None:
@@ -258,7 +233,7 @@ def _write_note(ax: Axes, text: str) -> None:
 def _finish(ax: Axes, x: str, handles: dict[str, Any], new: bool, legend: bool) -> None:
     """Names of the axes, ticks that do not run together, and on request a legend."""
     for name, handle in handles.items():
-        handle.set(label=name, gid=_NAMED)
+        handle.set(label=name, gid=NAMED)
     ax.set_xlabel(x, fontsize=font(_FONT + 1))
     ax.set_ylabel("accuracy (%)", fontsize=font(_FONT + 1))
     ax.tick_params(labelsize=font(_FONT))

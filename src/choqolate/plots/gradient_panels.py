@@ -19,6 +19,7 @@ from choqolate.analysis.gradient_course import (
     step_of,
 )
 from choqolate.plots import style
+from choqolate.plots.labels import write_heading
 from choqolate.plots.style import font, scale
 
 if TYPE_CHECKING:
@@ -39,29 +40,31 @@ _FACTORS = (
 """Titles of the panels, and what :func:`factor_sizes` has for them."""
 
 
-def draw_factors(course: Course) -> Figure:
+def draw_factors(course: Course, title: str = "") -> Figure:
     """Draw the three factors over the epochs, at the paper's temperature and without any."""
     figure, axes = _panels(1, 3, (1.15, 1.05))
     sizes = {run: factor_sizes(course, run) for run in (PAPER, PLAIN)}
-    for ax, (title, lines) in zip(axes[0], _FACTORS, strict=True):
+    for ax, (said, lines) in zip(axes[0], _FACTORS, strict=True):
         for run, of_run in sizes.items():
             for name, dash in zip(lines, _DASHES, strict=False):
                 ax.plot(of_run[name], dash, color=style.colour_of(run), linewidth=_LINE * scale())
-        _dress(ax, "epoch", "", title)
+        _dress(ax, "epoch", "", said)
         ax.set_ylim(-0.02 * ax.get_ylim()[1], None)
         if len(lines) > 1:
-            _legend(ax, {said: _look(style.SOFT, dash) for said, dash in zip(lines.values(), _DASHES, strict=True)})
+            _legend(ax, {name: _look(style.SOFT, dash) for name, dash in zip(lines.values(), _DASHES, strict=True)})
     _legend(axes[0][0], {_named(run): _look(style.colour_of(run)) for run in sizes})
+    write_heading(figure, title)
     return figure
 
 
-def draw_freezing(course: Course) -> Figure:
-    """Draw gradients and Adam's steps against weights, in four epochs without temperature.
+def draw_freezing(course: Course, title: str = "") -> Figure:
+    """Draw gradients and Adam's steps against weights, in four epochs at T = 1.
 
-    A point is a feature of the last class. The gray line is the weight times the largest pull.
+    Each point is a feature of the last class. The gray line is the weight times the largest pull.
     """
     epochs = np.unique(np.geomspace(1, len(course.theta) - 1, 4).round().astype(int)).tolist()
     figure, axes = _panels(2, len(epochs), (0.9, 0.95), sharex=True, sharey="row")
+    bound: dict[str, Any] = dict(color=style.SOFT, linewidth=scale())
     for (above, below), epoch in zip(axes.T, epochs, strict=True):
         step = step_of(course, PLAIN, epoch)
         colours = np.where(step.pulls > 0, style.MAIN, style.OTHER)
@@ -71,17 +74,18 @@ def draw_freezing(course: Course) -> Figure:
             ax.minorticks_off()
             ax.locator_params(axis="x", numticks=5)
         ends = np.array([step.weights.min(), step.weights.max()])
-        above.plot(ends, ends * np.abs(step.pulls).max(), color=style.SOFT, linewidth=scale())
+        above.plot(ends, ends * np.abs(step.pulls).max(), **bound)
         is_first = epoch == epochs[0]
         _dress(above, "", "|gradient|" if is_first else "", f"epoch {epoch}")
         _dress(below, "weight", "|Adam's step|" if is_first else "", "")
     dot = dict(marker="o", linestyle="none", markersize=4 * scale())
-    signs = {"pulled up": dot | {"color": style.MAIN}, "pulled down": dot | {"color": style.OTHER}}
-    _legend(figure, signs, loc="outside upper right", ncols=2)
+    looks = {"feature pulled up": dot | {"color": style.MAIN}, "feature pulled down": dot | {"color": style.OTHER}}
+    _legend(figure, looks | {"weight × largest |pull|": bound}, loc="outside lower center", ncols=3)
+    write_heading(figure, ", ".join(filter(None, [title, _class(course), f"{_named(PLAIN)} (no temperature)"])))
     return figure
 
 
-def draw_temperatures(course: Course) -> Figure:
+def draw_temperatures(course: Course, title: str = "") -> Figure:
     """Draw the error over the epochs for every temperature, and the Gini index at the end."""
     figure, axes = _panels(1, 2, (1.3, 1.0), width_ratios=(2, 1))
     left, right = axes[0]
@@ -98,13 +102,14 @@ def draw_temperatures(course: Course) -> Figure:
     right.set(xlim=(0, 1.2), xticks=(0, 0.5, 1))
     right.invert_yaxis()
     _dress(right, "Gini index at the end", "", "")
+    write_heading(figure, title)
     return figure
 
 
-def draw_anchors(course: Course) -> Figure:
+def draw_anchors(course: Course, title: str = "") -> Figure:
     """Draw Shapley values of an anchor and others in the last class over the epochs, and the pull on them."""
     figure, axes = _panels(2, len(_SHOWN), (1.8, 0.8), sharex="col")
-    concepts, name = course.rows.concepts, style.label(course.rows.classes[-1], _NAME)
+    concepts = course.rows.concepts
     for run, (above, below) in zip(_SHOWN, axes.T, strict=True):
         anchor, shares, pulls = anchor_of(course, run), course.shapley(run)[:, -1], course.pulls(run)
         names = {}
@@ -114,14 +119,30 @@ def draw_anchors(course: Course) -> Figure:
             below.plot(pulls[:, j], **look)
             relation = "anchor" if j == anchor.concept else f"r = {decimal(anchor.relation[j])}"
             names[f"{style.label(concepts[j], _NAME)}, {relation}"] = look
-        below.set_yscale("symlog", linthresh=0.1)
-        below.yaxis.set_major_formatter("{x:g}")
+        scaled = _scale_pulls(below, pulls[:, anchor.shown])
         below.axhline(0, color=style.SOFT, linewidth=0.8 * scale(), zorder=0)
         _legend(above, names, loc="upper left", bbox_to_anchor=(1, 1.02))
-        is_first = run == _SHOWN[0]
-        _dress(above, "", "Shapley value" if is_first else "", f"{name}, {_named(run)}")
-        _dress(below, "epoch", "pull" if is_first else "", "")
+        _dress(above, "", "Shapley value", f"{_class(course)}, {_named(run)}")
+        _dress(below, "epoch", f"pull{scaled}", "")
+    write_heading(figure, title)
     return figure
+
+
+def _scale_pulls(ax: Axes, pulls: np.ndarray) -> str:
+    """Choose the scale from the sizes of the pulls, and return what the name of the axis says of it.
+
+    The scale is linear, unless the largest size is at least ten times the power of ten next above the median: then it
+    is logarithmic beyond that power.
+    """
+    sizes = np.abs(pulls)
+    median = float(np.median(sizes))
+    threshold = 10.0 ** np.ceil(np.log10(median)) if median > 0 else np.inf
+    if sizes.max() < 10 * threshold:
+        ax.locator_params(axis="y", nbins=6)
+        return ""
+    ax.set_yscale("symlog", linthresh=threshold)
+    ax.yaxis.set_major_formatter("{x:g}")
+    return " (symlog)"
 
 
 # ---------------------------------------------------------------------- what panels share
@@ -133,6 +154,10 @@ def _panels(rows: int, columns: int, sides: tuple[float, float], **options: Any)
 
     size = (sides[0] * _SIDE * columns * scale(), sides[1] * _SIDE * rows * scale())
     return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
+
+
+def _class(course: Course) -> str:
+    return f"class {style.label(course.rows.classes[-1], _NAME)}"
 
 
 def _named(run: int) -> str:

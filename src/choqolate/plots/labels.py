@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from choqolate.plots.style import POINTS, drawn_width, label, shortened, size_in_points
+from choqolate.plots.style import POINTS, drawn_width, font, label, shortened, size_in_points, widest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 LINE = 1.25  # height of a line of text, in font sizes
 TITLE_PAD = 4.0  # points between axes and their title
+NAMED = "named"  # id of the lines that a legend names
+_FONT, _HEADING = 9.0, 12.0  # points, see style.font
 
 # Where the name of a point may stand, best first: right, left, above, below, corners.
 _WAYS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -163,3 +167,42 @@ def legend_beside(
     figure.set_figwidth(figure.get_figwidth() + wider / POINTS)
     options = dict(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, **options)
     name_handles(ax, handles, names, size, **options)
+
+
+def legend_below(axes: Sequence[Axes]) -> None:
+    """Write one legend for all axes of a figure that has ``layout="constrained"``, below them.
+
+    Args:
+        axes: drawn by :func:`accuracy_against_concepts`, :func:`accuracy_at_concepts` or
+            :func:`accuracy_against_quality` with ``legend=False``, methods in the same order.
+
+    >>> import matplotlib.pyplot as plt
+    >>> from choqolate.plots import accuracy_at_concepts
+    >>> figure, axes = plt.subplots(1, 2, layout="constrained")
+    >>> for ax in axes:
+    ...     _ = accuracy_at_concepts({"CHOQOLATE": [{5: 0.4, 10: 0.5}]}, ax, legend=False)
+    >>> legend_below(axes)
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['CHOQOLATE']
+    """
+    named = {str(line.get_label()): line for ax in axes for line in ax.lines if line.get_gid() == NAMED}
+    figure: Any = axes[0].figure
+    size, room = font(_FONT), figure.get_figwidth() * POINTS
+    names = [label(name) for name in named]
+    most = max(int(room / (widest(names, size) + 4 * size)), 1)
+    columns = ceil(len(names) / ceil(len(names) / most))  # as few rows as that takes, all about as long
+    look: dict[str, Any] = dict(loc="outside lower center", ncols=columns, frameon=False)
+    legend = figure.legend(list(named.values()), [" "] * len(names), fontsize=size, columnspacing=1.2, **look)
+    for text, name in zip(legend.get_texts(), names, strict=True):  # afterwards, for some may begin with an underscore
+        text.set_parse_math(False)
+        text.set_text(name)
+
+
+def write_heading(figure: Figure, text: str) -> None:
+    """A title at the upper left of a figure that has ``layout="constrained"``, which becomes so much higher."""
+    if not text:
+        return
+    size, width = font(_HEADING), figure.get_figwidth()
+    said = wrapped(text, width * POINTS - 2 * size, size)
+    figure.set_figheight(figure.get_figheight() + (1 + said.count("\n")) * LINE * size / POINTS)
+    figure.suptitle(said, x=0.5 * size / POINTS / width, ha="left", fontsize=size, parse_math=False)

@@ -10,6 +10,7 @@ import numpy as np
 from choqolate._util.text import counted
 from choqolate.metrics import concept_count
 from choqolate.plots import style
+from choqolate.plots.labels import write_heading
 from choqolate.plots.style import font, scale
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _GAP = 0.5  # cells between the concepts and the sum of all others
 _NAME = 28  # letters of a concept
 
 
-def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str]) -> Figure:
+def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str], title: str = "") -> Figure:
     """Draw the share of each concept in each node, a panel for each model, with the sum of all others below.
 
     The concepts shown are those with the largest shares in any node of a model, as many of each model.
@@ -32,6 +33,7 @@ def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str
     Args:
         attributions: weights ``(N, M)`` of each model; their absolute values count.
         concepts: the M names.
+        title: of the figure.
     """
     import matplotlib
     import matplotlib.pyplot as plt
@@ -46,15 +48,15 @@ def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str
     beside = style.widest(names, font(_FONT)) / style.POINTS
     titles = [_title(name, own) for name, own in shares.items()]
     widths = [
-        max(_CELL[0] * len(own) * scale(), style.widest(title.split("\n"), font(_FONT + 1)) / style.POINTS)
-        for title, own in zip(titles, shares.values(), strict=True)
+        max(_CELL[0] * len(own) * scale(), style.widest(said.split("\n"), font(_FONT + 1)) / style.POINTS)
+        for said, own in zip(titles, shares.values(), strict=True)
     ]
     size = (sum(widths) + beside + 0.2 * len(shares) + 1.0 * scale(), (_CELL[1] * len(names) + 1.1) * scale())
     figure, axes = plt.subplots(
         1, len(shares), figsize=size, layout="constrained", squeeze=False, sharey=True, width_ratios=widths
     )
     norm = PowerNorm(0.5, 0, 1)
-    for ax, title, own in zip(axes[0], titles, shares.values(), strict=True):
+    for ax, said, own in zip(axes[0], titles, shares.values(), strict=True):
         rows = own[:, chosen].T
         _draw_cells(ax, rows, 0.0, norm)
         if n_others:
@@ -62,7 +64,7 @@ def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str
         ax.set(xlim=(0, len(own)), ylim=(len(names) + _GAP * bool(n_others), 0))
         ax.set_xticks(np.arange(len(own)) + 0.5, [str(node) for node in range(len(own))], fontsize=font(_FONT))
         ax.set_xlabel("node", fontsize=font(_FONT))
-        ax.set_title(title, loc="left", fontsize=font(_FONT + 1), parse_math=False)
+        ax.set_title(said, loc="left", fontsize=font(_FONT + 1), parse_math=False)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
     places = np.arange(len(names)) + 0.5
@@ -73,6 +75,7 @@ def node_heatmaps(attributions: Mapping[str, np.ndarray], concepts: Sequence[str
     bar.ax.set_yticklabels(["0%", "5%", "25%", "50%", "100%"], fontsize=font(_FONT - 1))
     bar.set_label("share of the node", fontsize=font(_FONT))
     bar.outline.set_visible(False)
+    write_heading(figure, title)
     return figure
 
 

@@ -15,7 +15,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.metrics import concept_correlation
 from choqolate.plots import style
 from choqolate.plots.axes_room import make_room
-from choqolate.plots.labels import LINE, Box, beside, legend_beside, write_title
+from choqolate.plots.labels import LINE, NAMED, Box, beside, legend_beside, write_title
 from choqolate.plots.style import drawn_width, font, scale
 
 if TYPE_CHECKING:
@@ -38,17 +38,20 @@ def accuracy_against_quality(
     *,
     quality: str = "Attribution Gini",
     spread: float = 1.0,
+    legend: bool = True,
 ) -> Axes:
     r"""Draw accuracy against a quality of explanations: a point for the mean of each method over its runs.
 
     Around the mean :math:`\mu` lies the ellipse :math:`(x - \mu)^\top \Sigma^{-1} (x - \mu) = s^2` of the runs'
-    covariance :math:`\Sigma`, at s standard deviations.
+    covariance :math:`\Sigma`, at s standard deviations. Methods without runs are left out.
 
     Args:
-        runs: for each method its quality ``(r,)`` and its accuracy ``(r,)``, from 0 to 1, over r runs.
+        runs: for each method its quality ``(r,)`` and its accuracy ``(r,)``, from 0 to 1, over r runs. A method in the
+            same place has the same look in every figure.
         ax: where to draw; by default a new figure.
         quality: what the quality is.
         spread: s; 0 draws no ellipses.
+        legend: whether to name the methods; one legend for several axes is written by :func:`legend_below`.
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
@@ -60,15 +63,16 @@ def accuracy_against_quality(
     from matplotlib.patches import Ellipse
 
     check_number("spread", spread, minimum=0)
-    measured = {str(name): run_points(name, pair) for name, pair in runs.items()}
+    measured = {str(name): run_points(name, pair) for name, pair in runs.items() if not _without_runs(pair)}
     if not measured:
         raise ChoqolateError("expected the runs of at least one method, got none")
     new = ax is None
     if ax is None:
         ax = style.new_axes(5.8, 4.2)
     handles, boxes = [], []
-    for place, points in enumerate(measured.values()):
-        mean, colour = points.mean(0), style.colour_of(place)
+    places = {str(name): place for place, name in enumerate(runs)}
+    for name, points in measured.items():
+        mean, colour = points.mean(0), style.colour_of(places[name])
         width, height, angle = _ellipse(points, spread)
         if width > 0:
             ellipse = Ellipse(
@@ -77,8 +81,8 @@ def accuracy_against_quality(
             ax.add_patch(ellipse)
         half = spread * points.std(0, ddof=1) if len(points) > 1 else np.zeros(2)
         boxes.append(Box(mean - half, mean + half))
-        marker = style.marker_of(place)
-        handles += ax.plot(*mean[:, None], marker=marker, color=colour, markersize=_POINT * scale(), linestyle="none")
+        look = style.mark_of(places[name]) | dict(markersize=_POINT * scale(), linestyle="none")
+        handles += ax.plot(*mean[:, None], label=name, gid=NAMED, **look)
     _set_limits(ax, boxes)
     ax.set_xlabel(style.label(quality), fontsize=font(_FONT + 1), parse_math=False)
     ax.set_ylabel("accuracy (%)", fontsize=font(_FONT + 1))
@@ -89,7 +93,8 @@ def accuracy_against_quality(
     make_room(ax)
     _few_ticks(ax)
     no_ticks_beyond_all(ax)
-    _name_points(ax, list(measured), handles, boxes, new)
+    if legend:
+        _name_points(ax, list(measured), handles, boxes, new)
     return ax
 
 
@@ -116,6 +121,10 @@ def no_ticks_beyond_all(ax: Axes) -> None:
     if high > _ALL:
         ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= _ALL])
         ax.set_ylim(low, high)
+
+
+def _without_runs(pair: Any) -> bool:
+    return isinstance(pair, (tuple, list)) and len(pair) == 2 and not any(np.size(values) for values in pair)
 
 
 def run_points(name: str, pair: Any, quality: str = "quality") -> np.ndarray:

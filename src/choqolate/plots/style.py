@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ RIVALS = {  # grays, so that no method has the same look, whatever their number
     "l1 logistic regression, refitted": ("#8a7f76", "+", "-."),
 }
 CEILING = "logistic regression on all scores"
+_FACE = 0.35  # opacity of the face of a mark
 POINTS = 72.0  # an inch
 LONGEST = 36  # letters of a label
 LEAST = 5.0  # points: the smallest letters that can be read
@@ -55,6 +56,16 @@ def colour_of(index: int) -> str:
 def marker_of(index: int) -> str:
     """The marker of a method or a class, by its number."""
     return MARKERS[index % len(MARKERS)]
+
+
+def mark_of(index: int) -> dict[str, Any]:
+    """Options of matplotlib for the mark of a method, by its number: a light face, so that marks below show through."""
+    from matplotlib.colors import to_rgba
+
+    colour = colour_of(index)
+    face = to_rgba(colour, _FACE)
+    edge: dict[str, Any] = dict(markeredgecolor=colour, markeredgewidth=1.2 * scale())
+    return dict(color=colour, marker=marker_of(index), markerfacecolor=face, clip_on=False, **edge)
 
 
 def ink(colour: str) -> str:

@@ -73,20 +73,34 @@ def show_trade_off(name: str) -> Callable[[Collected], Shown]:
     )
 
 
-def trade_offs(collected: Collected, source: Source) -> dict[str, Points]:
+def trade_offs(collected: Collected, source: Source, *, recurrence: bool = False) -> dict[str, Points]:
     """Quality and accuracy of all runs of all methods on one data set, for each quality.
 
     Second readings come last, so that methods look the same in figures without them.
+
+    Args:
+        collected: the runs.
+        source: the data set.
+        recurrence: whether the recurrence of nodes is a quality too, where at least one method has it.
     """
     runs = collected.runs[source]
     found = sorted(lines(collected), key=lambda line: bool(line.suffix))
-    return {
+    panels: dict[str, Points] = {
         METRICS[quality].name: {
             line.texts[0]: (runs[line.label].values(line.of(quality)), runs[line.label].values("accuracy"))
             for line in found
         }
         for quality in QUALITIES
     }
+    recurring: Points = {
+        line.texts[0]: ([100 * share for share in own.values("recurrence")], own.values("accuracy"))
+        for line in found
+        if not line.suffix
+        for own in [runs[line.label]]
+    }
+    if recurrence and any(math.isfinite(share) for shares, _ in recurring.values() for share in shares):
+        panels[f"{METRICS['recurrence'].name} (%)"] = recurring
+    return panels
 
 
 # ---------------------------------------------------------------------- significance

@@ -49,7 +49,7 @@ def show_concepts(name: str, preferred: Sequence[str], note: str) -> Callable[[C
             notes.append(f"On {source.title}: {listed(concepts, most=3)}, {why}.")
             diagonal = shared_diagonal(_columns(test, concepts))
             tables[f"{name}-{source.name}"] = _table(test, concepts, source.title)
-            figures[f"{name}-{source.name}"] = draw_triple(test, concepts, diagonal.direction)
+            figures[f"{name}-{source.name}"] = draw_triple(test, concepts, diagonal.direction, source.title)
             figures[f"{name}-nodes-{source.name}"] = _draw_nodes(source, collected.options)
         return Shown(tables, figures, notes)
 
@@ -147,4 +147,5 @@ def _draw_nodes(source: Source, options: Options) -> Figure:
         "Linear network": LinearBottleneck(device="cpu", **options.common).fit(rows.frame, rows.labels),
         "CHOQOLATE": ChoqolateClassifier(device="cpu", **options.common).fit(rows.frame, rows.labels),
     }
-    return node_heatmaps({name: model.node_attributions_ for name, model in models.items()}, rows.concepts)
+    attributions = {name: model.node_attributions_ for name, model in models.items()}
+    return node_heatmaps(attributions, rows.concepts, source.title)

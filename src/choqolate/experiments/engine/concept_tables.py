@@ -14,8 +14,9 @@ from choqolate.experiments.engine.methods import RIVALS, STRENGTHS, find_method
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.metrics.effective_concepts import NEC_COUNTS
-from choqolate.plots.few_concept_curves import accuracy_against_concepts, accuracy_at_concepts, legend_below
-from choqolate.plots.style import scale
+from choqolate.plots import accuracy_against_concepts, accuracy_at_concepts, legend_below
+from choqolate.plots.labels import write_title
+from choqolate.plots.style import font, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,15 +25,17 @@ CEILING = "logistic"
 PATHS = ("l1-logistic", "l1-logistic-refitted")
 SHOWN_COUNTS = (5, 10, 20)
 COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
+RECURRENCE = (
+    "Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the attributions at "
+    "least 0.8); runs of seeds that are added later are not compared with the earlier ones."
+)
 NOTE = (
     "Concepts per class: how many concepts carry 95% of the attributions of a class through both layers. Accuracy at "
     "k: each class keeps its k largest concepts, and class scores are shifted to the class shares of the training "
     f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
     "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
-    "scores. Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the "
-    "attributions at least 0.8); runs of seeds that are added later are not compared with the earlier ones. l1 "
-    "logistic regression is a sparse reference without nodes; its refit is trained again, almost without a penalty, on "
-    "the concepts that each class selected."
+    f"scores. {RECURRENCE} l1 logistic regression is a sparse reference without nodes; its refit is "
+    "trained again, almost without a penalty, on the concepts that each class selected."
 )
 
 
@@ -96,6 +99,7 @@ def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> 
     at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
     rivals = {find_method(name).title: _at_few(runs[name]) for name in PATHS}
     accuracy_at_concepts(at_few, axes[1], paths=rivals, legend=False)
+    write_title(axes[0], source.title, font(12))
     legend_below(axes)
     return figure
 

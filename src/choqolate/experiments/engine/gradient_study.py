@@ -32,7 +32,7 @@ CHECKED = (1.0, 0.1, 0.005)
 """Temperatures of the checks: Proposition 1 is the first, Corollary 1 the others."""
 
 L1 = 0.01  # of the checks with the penalty
-FIGURES: dict[str, Callable[[Course], Figure]] = {
+FIGURES: dict[str, Callable[..., Figure]] = {
     "factors": gradient_panels.draw_factors,
     "freezing": gradient_panels.draw_freezing,
     "temperature": gradient_panels.draw_temperatures,
@@ -49,11 +49,12 @@ def show_gradient(name: str, note: str) -> Callable[[Collected], Shown]:
         notes = [note]
         for source in collected.runs:
             rows = GradientRows.of(source.load().part("train"))
-            course = follow_training(rows, int(collected.options.parameters.get("epochs", EPOCHS)))
-            notes.append(f"On {source.title}: {sizes(rows)}.")
+            epochs = int(collected.options.parameters.get("epochs", EPOCHS))
+            course = follow_training(rows, epochs)
+            notes.append(f"On {source.title}: {sizes(rows)}; {counted(epochs, 'epoch')}.")
             made = {"checks": checks_table(rows), "factors": factors_table(course), "anchors": anchors_table(course)}
             tables |= {f"{name}-{kind}-{source.name}": table for kind, table in made.items()}
-            figures |= {f"{name}-{kind}-{source.name}": draw(course) for kind, draw in FIGURES.items()}
+            figures |= {f"{name}-{kind}-{source.name}": draw(course, source.title) for kind, draw in FIGURES.items()}
         return Shown(tables, figures, notes)
 
     return show

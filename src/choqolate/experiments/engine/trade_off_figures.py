@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from choqolate.plots import accuracy_against_quality
-from choqolate.plots.style import scale
+from choqolate.plots import accuracy_against_quality, legend_below
+from choqolate.plots.labels import write_title
+from choqolate.plots.style import font, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Quality and accuracy of the runs of each method."""
 
-_PANEL = (4.6, 3.6)  # inches
+_PANEL = (4.0, 3.4)  # inches
+_TITLE = 12.0  # points, see style.font
 
 
 def trade_off_grid(panels: Mapping[str, Mapping[str, Points]], *, down: bool = False) -> Figure:
-    """Accuracy against each quality, one panel for each data set or setting.
+    """Accuracy against each quality, one panel for each data set or setting, with one legend below all.
 
     Args:
         panels: from the panel's title to a quality's name to its runs; those with NaN are left out.
@@ -37,18 +39,25 @@ def trade_off_grid(panels: Mapping[str, Mapping[str, Points]], *, down: bool = F
         layout="constrained",
         squeeze=False,
     )
+    names = list(dict.fromkeys(name for panel in panels.values() for runs in panel.values() for name in runs))
+    drawn = []
     for place, title in enumerate(titles):
+        said = title
         for other, quality in enumerate(qualities):
             ax = axes[place, other] if down else axes[other, place]
-            runs = {name: _defined(pair) for name, pair in panels[title][quality].items()}
-            runs = {name: pair for name, pair in runs.items() if len(pair[0])}
-            if not runs:
+            own = panels[title].get(quality, {})
+            runs = {name: _defined(own.get(name, ([], []))) for name in names}  # the same look in every panel
+            if not any(x for x, _ in runs.values()):
                 ax.set_axis_off()
                 continue
-            if other == 0:
-                ax.set_title(title, loc="left", parse_math=False)
-            accuracy_against_quality(runs, ax, quality=quality)
-    figure.set_layout_engine("none")  # room was made for every panel, nothing moves any more
+            if said:
+                write_title(ax, said, font(_TITLE))
+                said = ""  # once, above the first panel that is drawn
+            drawn.append(accuracy_against_quality(runs, ax, quality=quality, legend=False))
+    if drawn:
+        legend_below(drawn)
+        legend = figure.legends[0].get_window_extent()
+        figure.set_figheight(figure.get_figheight() + legend.height / figure.dpi)
     return figure
 
 
