@@ -345,9 +345,15 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
     refused = choqolate(*command)
     assert refused.code == 2
     assert "own has no concepts marked as spurious: name them in a file (--spurious words.txt)" in refused.err
-    said = choqolate(*command, "--spurious", tmp_path / "words.txt", width=200)
+    own = "tests.experiments.test_comparison:Gridded"
+    said = choqolate(*command, "--spurious", tmp_path / "words.txt", "--also", own, width=200)
     assert said.code == 0, said.err
     table = pd.read_csv(tmp_path / "out" / "tables" / "mitigation.csv").set_index("Method")
+    assert table.index[-2:].tolist() == [
+        "Own logistic, as trained",
+        "Own logistic, trained without the spurious concepts",
+    ]
+    assert table["own: Accuracy mean"][-2:].notna().all()
     assert math.isnan(table.loc["Ortho-Proj", "own: Accuracy mean"])
     assert 0 <= table.loc["CHOQ-PCR", "own: Worst group mean"] <= 1
     assert said.out.count("needs the embeddings of the images") == 1

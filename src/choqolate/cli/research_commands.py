@@ -108,6 +108,7 @@ def debias(
     spurious: Spurious = None,
     embeddings: Embeddings = None,
     images: Images = None,
+    also: Also = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results and tables.")
     ] = Path("choqolate-debias"),
@@ -127,20 +128,24 @@ def debias(
 ) -> None:
     """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, CBDebug, retraining.
 
-    SCORES needs a column "group", with values such as "landbird on water", to find the worst group.
+    SCORES needs a column "group", with values such as "landbird on water", to find the worst group. An estimator of
+    your own takes part with --also, as trained and trained without the spurious concepts.
 
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
     _check_given(scores, data)
     check_engine(engine, address)
     from choqolate.experiments import Options, find_experiment
+    from choqolate.experiments.engine.methods import METHODS, check_methods
 
+    methods = tuple(dict.fromkeys([*METHODS, *(also or [])]))
+    check_methods(methods)
     mitigation = find_experiment("mitigation")
     source = _source(scores, data, output, quick, spurious=_words(spurious), embeddings=embeddings, images=images)
     misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
-    options = Options(parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
+    options = Options(methods, parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
     _run([mitigation], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 

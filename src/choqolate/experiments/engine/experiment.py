@@ -35,7 +35,7 @@ class Options:
     """What the user may change.
 
     Attributes:
-        methods: which are compared; the first is held against the others.
+        methods: which are compared; the first is tested against the others.
         rule: how hyperparameters are chosen, see :func:`~choqolate.experiments.engine.tuning.choose`.
         parameters: of all estimators, in place of their own defaults, such as ``epochs``.
         quick: a first impression: few seeds, short sweeps.
