@@ -290,14 +290,23 @@ def test_each_run_goes_back_only_where_its_loss_over_all_rows_is_much_higher(
     options = {"n_nodes": 4, "penalty": 1e-3, "batch_size": batch_size, "epochs": epochs}
     runs = [PCBM(random_state=seed, learning_rate=rate, **options) for rate in rates for seed in (0, 1)]
     alone = [loss_of(clone(run).fit(X, y), X, y) for run in runs]
-    together = np.array([loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)])
+    fitted = fit_together([clone(run) for run in runs], X, y)
+    together = np.array([loss_of(run, X, y) for run in fitted])
     np.testing.assert_allclose(together, alone, rtol=1e-6)
     monkeypatch.setattr(DescentObjective, "rewinds", False)
     last = np.array([loss_of(run, X, y) for run in fit_together([clone(run) for run in runs], X, y)])
     went_back = last > 1.25 * together
     np.testing.assert_allclose(together[~went_back], last[~went_back], rtol=1e-6)
+    assert [run.went_back_ for run in fitted] == went_back.tolist()
     assert went_back.any()
     assert not went_back.all()
+
+
+def test_a_method_with_stages_says_whether_it_went_back(birds):
+    X, y = birds
+    settings = {"n_nodes": 4, "penalty": 1e-3, "steps": 60}
+    assert PSCBM(learning_rate=3.0, **settings).fit(X, y).went_back_
+    assert not PSCBM(learning_rate=0.01, **settings).fit(X, y).went_back_
 
 
 def test_the_late_decrease_says_which_stage_has_not_converged(birds):
@@ -305,7 +314,9 @@ def test_the_late_decrease_says_which_stage_has_not_converged(birds):
     options = {"n_nodes": None, "penalty": 0.005, "learning_rate": 0.1}
     short, long = (PCBM(steps=steps, **options).fit(X, y) for steps in (20, 1500))
     assert short.late_decrease_ > 0.01 > 1e-4 > abs(long.late_decrease_)
-    assert PCBM(n_nodes=4, learning_rate=30.0, steps=40).fit(X, y).late_decrease_ != 0  # nothing was ever reached
+    lost = PCBM(n_nodes=4, learning_rate=30.0, steps=40).fit(X, y)
+    before, last = lost.history_["loss"][-8:-4], lost.history_["loss"][-4:]
+    assert lost.late_decrease_ == pytest.approx(1 - np.median(last) / np.median(before))  # of all that was recorded
     model = PSCBM(n_nodes=3, per_class=2, steps=40).fit(X, y)
     curves = {name: model.history_[name] for name in ("loss", "concepts")}
     expected = {name: 1 - np.median(curve[-4:]) / np.median(curve[-8:-4]) for name, curve in curves.items()}

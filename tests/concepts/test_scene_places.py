@@ -131,6 +131,8 @@ def test_other_labels_are_no_pseudo_labels(coco):
         assert labels_from(have.join(named.take([0, 1]))) == PSEUDO  # the labels of all other images are left
     assert named.join(rows).labels_from == PSEUDO
     assert named.join(rows.take([0])).labels_from == PSEUDO
+    elsewhere = replace(rows.take([0, 1]).with_columns(labels=["workplace", None]), labels_from=PSEUDO)
+    assert named.take([1]).join(elsewhere).labels_from is None  # it has no label for this image
 
 
 def test_a_csv_file_of_scores_does_not_keep_the_mark_and_this_is_said(tmp_path):

@@ -148,6 +148,7 @@ class PSCBM(Bottleneck):
             own["node_attributions_"][:, selection.columns] = own_layers[0]
             own["n_parameters_"] += weights.size + intercepts.size
             own["history_"]["concepts"] = np.array(lesson.loss)
+            own["went_back_"] |= lesson.went_back
             own |= {"selection_": selection, "unit_weights_": weights, "unit_intercepts_": intercepts}
             fitted.append(own)
         return fitted

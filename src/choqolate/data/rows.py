@@ -215,14 +215,6 @@ class Rows:
         classes = tuple(name for name in self.classes if name in left or other.labels is None)
         return replace(self, **joined, classes=(*other.classes, *classes))
 
-    def keeps_labels(self, other: Rows) -> bool:
-        """Whether some labels stay as they are in a :meth:`join` with another table."""
-        if self.labels is None:
-            return False
-        theirs = [None] * len(other) if other.labels is None else other.labels.tolist()
-        places = zip(self.labels.tolist(), self.find_in(other), strict=True)
-        return any(label is not None and (row is None or theirs[row] is None) for label, row in places)
-
     def with_printable_paths(self) -> Self:
         """Paths that every file format takes; bytes that are no UTF-8 are spelled out."""
         if self.paths is None:
@@ -232,8 +224,13 @@ class Rows:
 
 
 def joined_labels_from(rows: Rows, own: str | None, other: Rows, others: str | None) -> str | None:
-    """What the labels are after a join, if they are not annotations: what is said of any that are left or new."""
-    said = [own if rows.keeps_labels(other) else None, None if other.labels is None else others]
+    """What the labels are after a join, if not annotations: that of each table that gives at least one label."""
+    mine = [None] * len(rows) if rows.labels is None else rows.labels.tolist()
+    theirs = [None] * len(other) if other.labels is None else other.labels.tolist()
+    new = [None if row is None else theirs[row] for row in rows.find_in(other)]
+    takes = any(label is not None for label in new)
+    keeps = any(label is not None and said is None for label, said in zip(mine, new, strict=True))
+    said = [own if keeps else None, others if takes else None]
     return "; ".join(dict.fromkeys(one for one in said if one is not None)) or None
 
 

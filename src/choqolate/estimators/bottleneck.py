@@ -51,10 +51,11 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         class_attributions_: V, the signed weights of the second layer ``(C, N)``; without nodes the identity.
         class_intercepts_: d ``(C,)``.
         n_parameters_: how many numbers were trained, all of them counted.
-        history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``. A run whose loss
-            ends more than a quarter above its lowest goes back there, so the last entries need not be of the model.
+        history_: arrays ``loss`` (with the penalty, if there is one) and ``accuracy`` ``(epochs,)``.
+        went_back_: whether the loss of a stage ended more than a quarter above its lowest, so that it went back to the
+            epoch where it was lowest.
         late_decrease_: relative decrease of the loss late in training, the largest of all stages: near zero if they
-            have converged, negative if it rose. See :func:`~choqolate.metrics.late_decrease`.
+            have converged. See :func:`~choqolate.metrics.late_decrease`.
         removed_: names of the concepts frozen since training.
         concept_means_: training means of the scaled scores ``(M,)``.
         provenance_: where the training scores came from; nothing is known of it after ``fit``.
@@ -70,6 +71,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     concept_means_: np.ndarray
     n_parameters_: int
     history_: dict[str, np.ndarray]
+    went_back_: bool
     removed_: tuple[str, ...]
 
     def __init__(
@@ -132,6 +134,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
             "class_intercepts_": d,
             "n_parameters_": sum(theta.size for theta in layers),
             "history_": history.as_arrays(),
+            "went_back_": history.went_back,
         }
 
     def _units(self, z: np.ndarray) -> np.ndarray:

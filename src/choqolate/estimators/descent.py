@@ -247,22 +247,25 @@ class Descent:
                 objective.after_epoch((epoch + 1) / self.epochs, optimizer)
                 if report is not None:
                     report(epoch + 1, float(losses.mean()))
-        if lowest is not None:
-            self._go_back(objective, lowest, penalty)
         if not all(theta.isfinite().all() for theta in objective.parameters):
             raise ChoqolateError("training ended with parameters that are not finite: lower learning_rate")
+        if lowest is not None:
+            for history, went_back in zip(histories, self._go_back(objective, lowest, penalty), strict=True):
+                history.went_back = went_back
         return histories
 
     @torch.no_grad()
-    def _go_back(self, objective: DescentObjective, lowest: _Lowest, penalty: ElasticNet | None) -> None:
-        """Give each run the parameters of its best epoch if its loss over all rows is now much higher."""
+    def _go_back(self, objective: DescentObjective, lowest: _Lowest, penalty: ElasticNet | None) -> list[bool]:
+        """Give each run the parameters of its best epoch if its loss over all rows is now much higher; which were."""
         last = [theta.detach().clone() for theta in objective.parameters]
         loss = self._loss(objective, penalty)
         for theta, kept in zip(objective.parameters, lowest.parameters, strict=True):
             theta.copy_(kept)
-        stays = loss <= _LOST * self._loss(objective, penalty)  # not where the last loss is not a number
+        stays = loss <= _LOST * self._loss(objective, penalty)  # not where the last loss overflowed
         for theta, own in zip(objective.parameters, last, strict=True):
             theta[stays] = own[stays]
+        found: list[bool] = (~stays).tolist()
+        return found
 
     @torch.no_grad()
     def _loss(self, objective: DescentObjective, penalty: ElasticNet | None) -> Tensor:

@@ -33,7 +33,6 @@ HEADS = ("Method", "Parameters", "Nodes in use")
 COLUMNS = ("accuracy", "worst_group", "gini", "coherence", "hsic", "cknna")
 """What is measured, see ``METRICS``; the worst group only where there are groups."""
 STILL_FALLING = 0.01  # decrease of the loss from which on a training is called unfinished
-RISEN = 0.25  # increase of the loss from which on a run is named
 
 
 def _table(collected: Collected, source: Source) -> Table:
@@ -59,25 +58,26 @@ def _used_nodes(runs: Runs) -> str:
 
 
 def _unfinished(runs: Mapping[Label, Runs]) -> str:
-    """Say which methods had a training loss that was still falling, and which had runs in which it rose."""
-    falling, rising = {}, {}
+    """Say which methods had a training loss that was still falling, and which had runs that were lost."""
+    falling, lost = {}, {}
     for one in runs.values():
-        values = [value for value in one.values("late_decrease") if math.isfinite(value)]
-        if one.setting.control is not None or not values:
+        decreases = [value for value in one.values("late_decrease") if math.isfinite(value)]
+        if one.setting.control is not None or not decreases:
             continue
-        title, middle, n_rising = one.setting.title, median(values), sum(value < -RISEN for value in values)
+        title, middle = one.setting.title, median(decreases)
+        n_lost = sum(value == 1 for value in one.values("went_back"))
         if middle > STILL_FALLING:
             falling[title] = f"{title} by {middle:.1%}"
-        if n_rising:
-            rising[title] = f"{title} in {n_rising} of {counted(len(values), 'run')}"
+        if n_lost:
+            lost[title] = f"{title} in {n_lost} of {counted(len(one.runs), 'run')}"
     said = []
     if falling:
         said.append(
             "Not converged, loss still falling in the last tenth of training (median over the runs): "
             f"{', '.join(falling.values())}."
         )
-    if rising:
-        said.append(f"Loss rose by more than {RISEN:.0%} in the last tenth of training: {', '.join(rising.values())}.")
+    if lost:
+        said.append(f"Lost what it had reached, and went back to its best epoch: {', '.join(lost.values())}.")
     return " ".join(said)
 
 

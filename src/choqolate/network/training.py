@@ -86,11 +86,15 @@ def _singles_norm(layer: ChoquetLayer) -> Tensor:
 
 @dataclass
 class History:
-    """What one run recorded, one entry per epoch; ``node_attributions`` only on request."""
+    """What one run recorded, one entry per epoch; ``node_attributions`` only on request.
+
+    ``went_back`` says whether it ended with the parameters of an earlier epoch.
+    """
 
     loss: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)
     node_attributions: list[np.ndarray] = field(default_factory=list)
+    went_back: bool = False
 
     def as_arrays(self) -> dict[str, np.ndarray]:
         named = {"loss": np.array(self.loss), "accuracy": np.array(self.accuracy)}

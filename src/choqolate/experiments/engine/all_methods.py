@@ -93,7 +93,7 @@ def trade_offs(collected: Collected, source: Source, *, recurrence: bool = False
         for quality in QUALITIES
     }
     recurring: Points = {
-        line.texts[0]: ([100 * share for share in own.values("recurrence")], own.values("accuracy"))
+        line.texts[0]: ([100 * share for share in own.recurrence()], own.values("accuracy"))
         for line in found
         if not line.suffix
         for own in [runs[line.label]]

@@ -12,7 +12,7 @@ from choqolate.experiments.engine.experiment import Collected, Label, Line, Opti
 from choqolate.experiments.engine.measures import METRICS
 from choqolate.experiments.engine.methods import RIVALS, STRENGTHS, find_method
 from choqolate.experiments.engine.sources import Source
-from choqolate.experiments.engine.tables import Row, Table
+from choqolate.experiments.engine.tables import Cell, Row, Table
 from choqolate.metrics.effective_concepts import NEC_COUNTS
 from choqolate.plots import accuracy_against_concepts, accuracy_at_concepts, legend_below
 from choqolate.plots.labels import write_title
@@ -54,11 +54,15 @@ def concepts_table(collected: Collected, source: Source, lines: list[Line]) -> T
     runs = collected.runs[source]
     lines = [*(line for line in lines if not line.suffix), *(Line(name, (find_method(name).title,)) for name in RIVALS)]
     rows = [
-        Row((*line.texts, _interactions(runs[line.label])), tuple(runs[line.label].cell(name) for name in COLUMNS))
+        Row((*line.texts, _interactions(runs[line.label])), tuple(_cell(runs[line.label], name) for name in COLUMNS))
         for line in lines
     ]
     heads = ("Method", "Interaction mass")
     return Table(f"Concepts per class on {source.title}", heads, [METRICS[name] for name in COLUMNS], rows)
+
+
+def _cell(runs: Runs, metric: str) -> Cell:
+    return Cell(runs.recurrence()) if metric == "recurrence" and runs.runs else runs.cell(metric)
 
 
 def left_out(collected: Collected, source: Source) -> str:

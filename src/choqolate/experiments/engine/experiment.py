@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -123,20 +124,19 @@ class Runs:
         return find_method(self.setting.method).unusual(dict(self.chosen) | dict(self.setting.parameters))
 
     def values(self, metric: str) -> tuple[float, ...]:
-        """A metric of all runs; NaN where it is not defined.
-
-        The recurrence of nodes is one among the runs that were trained together. If seeds were added later, it is that
-        of the largest set of runs, and not defined for the others.
-        """
-        found = self._values(metric)
-        if metric != "recurrence":
-            return found
-        compared = self._values("compared_runs")
-        most = max((number for number in compared if not math.isnan(number)), default=math.nan)
-        return tuple(value if number == most else math.nan for value, number in zip(found, compared, strict=True))
-
-    def _values(self, metric: str) -> tuple[float, ...]:
+        """A metric of all runs; NaN where it is not defined."""
         return tuple(math.nan if (value := run.metrics.get(metric)) is None else value for run in self.runs)
+
+    def recurrence(self) -> tuple[float, ...]:
+        """How often the nodes of each run recur in the other runs that were trained together with it.
+
+        A share among few runs and one among many are not alike. If seeds were added later, those of the largest sets
+        that were trained together count; the others are NaN.
+        """
+        together = Counter((run.shared, run.seconds) for run in self.runs)
+        most = max(together.values(), default=0)
+        values = zip(self.values("recurrence"), self.runs, strict=True)
+        return tuple(value if together[run.shared, run.seconds] == most else math.nan for value, run in values)
 
     def cell(self, metric: str, paper: PaperMean | None = None) -> Cell:
         """The same as a cell of a table, beside the paper's number; if it was not run, with the reason."""

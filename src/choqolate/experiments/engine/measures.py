@@ -57,7 +57,8 @@ def measuring(
     ``used_nodes``, how many read anything at all, the others having neither; ``hsic`` (normalised, linear kernel) and
     ``cknna`` (k = 10) between the scaled scores Z and the node values; ``concepts_per_class``, ``interaction_mass``,
     ``nec_5``, ``nec_10``, ... (accuracy with so many concepts per class) and their mean ``anec``; ``parameters``;
-    ``late_decrease``, how much the training loss still fell at the end; with groups ``worst_group``, and
+    ``late_decrease``, how much the training loss still fell at the end, and ``went_back``, whether the training was
+    lost and went back to its best epoch; with groups ``worst_group``, and
     ``reweighted_accuracy``, where groups count as in training. A model whose nodes stand on learnt units
     (``score_attributions_``) has ``gini_over_scores`` and ``coherence_over_scores`` as well. Where concepts are marked
     as spurious, ``follows`` is the AUC of :func:`choqolate.measure_following`.
@@ -82,6 +83,7 @@ def measuring(
             "used_nodes": int(np.any(model.node_attributions_, axis=1).sum()),
             "parameters": getattr(model, "n_parameters_", None),
             "late_decrease": _late_decrease(model),
+            "went_back": float(getattr(model, "went_back_", False)),
         }
         if information and len(sample) > NEIGHBOURS:
             nodes = np.asarray(model.transform(inputs(model, sample)), dtype=np.float64)
@@ -102,16 +104,12 @@ def measuring(
 
 
 def recurrence(models: Sequence[ConceptModel]) -> list[Metrics]:
-    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean.
-
-    With it comes ``compared_runs``, in how many runs it was looked for: shares among few runs and among many are not
-    alike.
-    """
+    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean."""
     nodes = [metrics.per_concept(one.node_attributions_, len(one.concepts_)) for one in models]
     if len(nodes) < 2 or len({shares.shape for shares in nodes}) > 1:  # some methods choose how many nodes they have
         return [{} for _ in models]
     found = metrics.node_recurrence(nodes)
-    return [{"recurrence": float(shares.mean()), "compared_runs": len(nodes) - 1} for shares in found.recurrence]
+    return [{"recurrence": float(shares.mean())} for shares in found.recurrence]
 
 
 def measure_removal(model: ConceptModel, table: ConceptScores) -> Metrics:
