@@ -259,7 +259,7 @@ def test_better_real_names_are_said_to_be_better_and_by_how_much_of_the_gain():
 def test_one_draw_is_too_few_for_a_claim(names):
     meaning = _controls(names=names, n=20_000, draws=1).lines()[0]
     assert "The gap is" in meaning
-    assert "One draw is too few" in meaning
+    assert "one draw is too few" in meaning
     assert "do better" not in meaning
 
 

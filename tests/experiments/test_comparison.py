@@ -225,8 +225,8 @@ def test_methods_without_concepts_per_class_are_named(source, tmp_path):
     (done,) = reproduce(
         [COMPARISON], {source.name: source}, tmp_path, seeds=1, options=options, processes=1, verbose=False
     )
-    said = [note for note in done.shown.notes if note.startswith("Without concepts per class")]
-    assert said == ["Without concepts per class, because it has no class_attributions_ or no weights: Bare."]
+    said = [note for note in done.shown.notes if note.startswith("Not in the figure")]
+    assert said == ["Not in the figure of concepts per class (no class_attributions_, or no weights): Bare."]
 
 
 def test_a_removal_that_returns_nothing_is_no_result(source):

@@ -193,11 +193,29 @@ def test_seeds_differ_in_their_order_of_batches_in_one_row_alone(birds, done, fo
     table = pd.read_csv(folder / "tables" / "seeds.csv")
     own = [line["metrics"]["accuracy"] for line in runs]
     assert table["Accuracy std"][1] == pytest.approx(np.std(own, ddof=1))
-    n_rows = len(birds.load().part("train"))
-    notes = " ".join(done["seeds"].shown.notes)
-    assert (f"All rows are in one batch, so that there is no order: Bird scenes ({n_rows} training rows)" in notes) == (
-        n_rows <= 512
+
+
+@pytest.mark.parametrize(("n_rows", "said"), [(512, ["own"]), (513, [])])
+def test_one_batch_has_no_order_and_this_is_said(tmp_path, n_rows, said):
+    rng = np.random.default_rng(0)
+    split = ["train"] * n_rows + ["test"] * 40
+    table = ConceptScores(
+        rng.random((n_rows + 40, 3)), list("abc"), labels=rng.integers(0, 2, n_rows + 40), split=split
     )
+    table.save(tmp_path / "own.parquet")
+    (done,) = reproduce(
+        [find_experiment("seeds")],
+        {"own": table_source(tmp_path / "own.parquet")},
+        tmp_path / "out",
+        seeds=1,
+        options=Options(parameters={"n_nodes": 2, "epochs": 1}),
+        processes=1,
+        verbose=False,
+    )
+    notes = [note for note in done.shown.notes if note.startswith("All rows fit in one batch")]
+    assert notes == [
+        f"All rows fit in one batch, so there is no order of batches: {name} (512 training rows)." for name in said
+    ]
 
 
 def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
@@ -242,7 +260,7 @@ def test_everything_runs_on_many_classes_without_groups_or_says_why_not(tmp_path
     places = {"own": table_source(tmp_path / "own.parquet")}, tmp_path / "out"
     found = reproduce(list(EXPERIMENTS.values()), *places, seeds=2, options=options, processes=1, verbose=False)
     reasons = {one.experiment.name: one.lacking["own"] for one in found if one.shown is None}
-    without = 'own has no groups, so no worst one: add a column "group", such as bird and place'
+    without = 'own has no groups, so no worst one: add a column "group" with values such as "landbird on water"'
     assert reasons == {"mitigation": without}
     assert not any(one.failed for one in found)
 

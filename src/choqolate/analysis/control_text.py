@@ -88,7 +88,10 @@ def _meaning(controls: Controls) -> str:
         f"{_percent(real)}. The gap is {decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
     )
     if len(random.evaluations) == 1:
-        return f"{said}. One draw is too few to tell whether that is a difference: use at least three."
+        return (
+            f"{said}. The interval covers the images, not the draw: one draw is too few to tell whether there is a "
+            "difference. Use at least three."
+        )
     gained = _gained(controls, real, random)
     if low > 0:
         but = f" But {gained}, so the accuracy alone says little about the names." if gained else ""

@@ -19,7 +19,7 @@ from choqolate.analysis.evaluation import Evaluation, evaluate
 from choqolate.analysis.leakage import Leakage, measure_leakage, removed_concepts
 from choqolate.analysis.trade_off import CEILING, CEILING_L2
 from choqolate.baselines import LogisticRidge
-from choqolate.baselines.softmax_regression import LEAST_GRADIENT, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LOOSE_TOLERANCE, SoftmaxRegression
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.concept_estimator import check_seeds
@@ -236,7 +236,7 @@ def fit_ceiling(rows: ConceptScores) -> LogisticRidge:
         for held_out in range(_FOLDS):
             there = fold == held_out
             regression = SoftmaxRegression(Z[~there], targets[~there], len(classes))
-            fits = regression.l2_fits(CEILING_L2, tolerance=LEAST_GRADIENT)
+            fits = regression.l2_fits(CEILING_L2, tolerance=LOOSE_TOLERANCE)
             hits += [(fit.predict(Z[there]) == targets[there]).sum() for fit in fits]
     return LogisticRidge(penalty=CEILING_L2[int(hits.argmax())]).fit(rows, rows.labels)
 

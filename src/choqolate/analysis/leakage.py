@@ -129,8 +129,8 @@ class Leakage:
                 "now, which may or may not be legitimate."
             )
         return (
-            "The model still follows what was removed, and these images do not show that it does so less than before: "
-            "through correlated concepts, which may or may not be legitimate."
+            "The model still follows what was removed, through correlated concepts that may or may not be legitimate. "
+            "These images do not show that it does so less than before."
         )
 
 

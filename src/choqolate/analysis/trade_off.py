@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate._util.progress import item_bar
-from choqolate.baselines.softmax_regression import LEAST_GRADIENT, LinearWeights, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LOOSE_TOLERANCE, LinearWeights, SoftmaxRegression
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
@@ -240,7 +240,7 @@ def _rivals(
         for penalty, *fits in zip(penalties.tolist(), *(fold.l1_path(penalties) for fold in folds), strict=True):
             rivals.append(RivalPoint(L1, penalty, None, **_measure(fits, data, validation)))
             again = [
-                fold.l2_fits(REFIT_L2, fitted.W != 0, LEAST_GRADIENT) for fold, fitted in zip(folds, fits, strict=True)
+                fold.l2_fits(REFIT_L2, fitted.W != 0, LOOSE_TOLERANCE) for fold, fitted in zip(folds, fits, strict=True)
             ]
             tried = zip(REFIT_L2, *again, strict=True)
             points = [RivalPoint(REFITTED, penalty, l2, **_measure(each, data, validation)) for l2, *each in tried]

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from choqolate._util.checks import check_number
-from choqolate.baselines.softmax_regression import LEAST_GRADIENT, LinearWeights, SoftmaxRegression
+from choqolate.baselines.softmax_regression import LOOSE_TOLERANCE, LinearWeights, SoftmaxRegression
 from choqolate.estimators.bottleneck import Bottleneck
 from choqolate.network.training import History
 
@@ -148,5 +148,5 @@ class LogisticLasso(_Logistic):
         for run in runs:
             weights = path[run.strength]
             if run.refit is not None:
-                (weights,) = regression.l2_fits([run.refit], weights.W != 0, LEAST_GRADIENT)
+                (weights,) = regression.l2_fits([run.refit], weights.W != 0, LOOSE_TOLERANCE)
             yield weights, {"penalty_": penalties[strengths.index(run.strength)]}

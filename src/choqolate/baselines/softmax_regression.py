@@ -14,7 +14,7 @@ import numpy as np
 
 from choqolate.errors import ChoqolateWarning
 
-LEAST_GRADIENT = 3e-5  # smaller ones change no accuracy
+LOOSE_TOLERANCE = 3e-5  # of the gradient: smaller ones change no accuracy
 _MOST_STEPS = 5_000
 _SPARSEST = 0.7  # of the penalty at which half of the classes have no weight at all
 _SMALLEST_SHARE = 1e-6  # of a class among the rows, for its first intercept

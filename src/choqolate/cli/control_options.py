@@ -39,7 +39,10 @@ EmbeddingsFolder = Annotated[
         show_default=False,
     ),
 ]
-Draws = Annotated[int, typer.Option(metavar="N", min=1, help="With --controls: how many random draws.")]
+Draws = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="With --controls: number of random draws. One draw supports no conclusion."),
+]
 
 
 def check_control_options(controls: bool, others: Path | None, embeddings: Path | None) -> None:

@@ -111,7 +111,7 @@ def evaluate_model(
     model: ModelFolder,
     scores: ScoresFile,
     split: Annotated[
-        Split | None, typer.Option(help="Which rows; by default those held out.", show_default=False)
+        Split | None, typer.Option(help="Rows to measure on. Default: the held-out rows.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     stream: Stream = False,

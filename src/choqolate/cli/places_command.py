@@ -43,7 +43,8 @@ def places(
 ) -> None:
     """Predict the place that each COCO image shows, as a pseudo-label for its location class. Resumable.
 
-    Each image gets the most similar of the 365 scene names of Places365, or the one that a classifier scored highest.
+    Each image gets the most similar of the 365 scene names of Places365 or, if SOURCE holds scores of a classifier, the
+    one with the highest score.
 
     Example: [bold]choqolate places COCO/ -o coco.places.csv[/]
     """

@@ -62,15 +62,15 @@ def compare(
     engine: EngineName = Engine.local,
     address: Address = None,
 ) -> None:
-    """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity, coherence, controls.
+    """Compare CHOQOLATE with the baselines on your own scores: accuracy, sparsity and coherence, with controls.
 
-    An estimator of your own takes part with --also. It is a BaseEstimator with fit, predict, transform and, after fit,
+    Add your own estimator with --also: a scikit-learn BaseEstimator with fit, predict, transform and, after fit,
     node_attributions_.
 
-    Controls train the same model on random names and random directions. Logistic regression on all scores is the
-    ceiling.
+    As controls, the same models are trained on random names and random directions. Logistic regression on all scores is
+    the ceiling.
 
-    Spurious concepts are removed from every trained model, which shows whether it still follows the bias.
+    Spurious concepts are removed from every trained model, to show whether the model still follows the bias.
 
     Resumable: run the same command again to continue. A method that fails is reported by name, and the others are
     still compared.
@@ -128,8 +128,8 @@ def debias(
 ) -> None:
     """Compare all ways to mitigate a bias: removal in every mode, Group-DRO, DFR, projections, CBDebug, retraining.
 
-    SCORES needs a column "group", with values such as "landbird on water", to find the worst group. An estimator of
-    your own takes part with --also, as trained and trained without the spurious concepts.
+    SCORES needs a column "group", with values such as "landbird on water", to find the worst group. Add your own
+    estimator with --also: it is evaluated as trained, and retrained without the spurious concepts.
 
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
@@ -152,7 +152,8 @@ def debias(
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which table or figure; by default all.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help="Table or figure; see --list. All by default.", show_default=False),
     ] = None,
     root: Annotated[
         Path | None,

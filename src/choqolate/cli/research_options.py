@@ -32,7 +32,9 @@ OwnScores = Annotated[
 ]
 DataName = Annotated[
     BundledData | None,
-    typer.Option("--data", metavar="NAME", help="birds (drawn images); the default without other data."),
+    typer.Option(
+        "--data", metavar="NAME", help="Bundled data set: birds (drawn images). Used if no other data are given."
+    ),
 ]
 Seeds = Annotated[
     int | None,
@@ -51,7 +53,7 @@ Nodes = Annotated[
         "--nodes", metavar="N", min=0, help="Number of nodes of every method. 0 connects concepts to classes directly."
     ),
 ]
-FewNodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Nodes.")]
+FewNodes = Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes.")]
 Epochs = Annotated[
     int | None,
     typer.Option(

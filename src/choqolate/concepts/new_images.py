@@ -242,7 +242,7 @@ def find_images(table: ConceptScores, root: str | os.PathLike[str] | None = None
 
     Args:
         table: scores with paths.
-        root: the folder that the paths start from; by default where they were when they were scored.
+        root: the folder to which the paths are relative; by default where they were when they were scored.
 
     Raises:
         ChoqolateError: if a root is given and not one image is in it.
@@ -255,6 +255,6 @@ def find_images(table: ConceptScores, root: str | os.PathLike[str] | None = None
         missing = listed([str(file) for file in files if file is not None][:1]) or "no paths at all"
         raise ChoqolateError(
             f"expected the images of the table in {root}, found none; the first would be {missing}: give the folder "
-            "that the paths start from"
+            "to which the paths are relative"
         )
     return found

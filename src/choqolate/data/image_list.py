@@ -35,7 +35,7 @@ def read_csv(path: str | os.PathLike[str], root: str | os.PathLike[str] | None =
 
     Args:
         path: the file, in UTF-8.
-        root: the folder that the paths start from; the file's own folder if not given.
+        root: the folder to which the paths are relative; the file's own folder if not given.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "photos.csv"
@@ -47,7 +47,9 @@ def read_csv(path: str | os.PathLike[str], root: str | os.PathLike[str] | None =
     file = Path(path)
     folder = file.parent if root is None else Path(root)
     if root is not None and not folder.is_dir():
-        raise ChoqolateError(f"expected the folder that the paths of {file} start from, there is no folder {folder}")
+        raise ChoqolateError(
+            f"Expected the folder to which the paths of {file} are relative, but {folder} is no folder."
+        )
     table = read_columns(file, COLUMN_NAMES, required=("path",))
     paths = [_as_here(written, folder) for written in table.cells["path"]]
     turned = sum(new != old and "\\" in old for new, old in zip(paths, table.cells["path"], strict=True))

@@ -40,7 +40,7 @@ class Case:
         embeddings: vectors of the images of the table.
         backbone: their encoder; by default the one that they name.
         subjects: what images show, for the prompts of Ortho-Cali; by default the classes.
-        images: the folder that the paths of the table start from, for what mixes images.
+        images: the folder to which the paths of the table are relative, for what mixes images.
     """
 
     models: Sequence[ChoqolateClassifier]
@@ -138,7 +138,7 @@ def _has_groups(table: ConceptScores) -> bool:
 
 def _lacking_for_images(case: Case) -> str | None:
     if case.images is None:
-        return "the images themselves: give the folder that the paths of the table start from (--images)"
+        return "the images themselves: give the folder to which the paths of the table are relative (--images)"
     known = case.table.provenance
     if not known.vocabulary.templates or (case.backbone is None and known.backbone.name is None):
         return "a table that names its prompts and its encoder: score the images with `choqolate score`"

@@ -25,7 +25,6 @@ from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import trade_off_grid
-from choqolate.experiments.engine.tuning import validation_split
 from choqolate.experiments.paper.information import NOTE as KERNEL_NOTE
 from choqolate.experiments.paper.protocol import ALL_METHODS
 
@@ -101,27 +100,6 @@ def _removal_note(source: Source) -> str:
     )
 
 
-def _chosen(source: Source, runs: Mapping[str, Runs]) -> str:
-    """What was chosen on the validation rows."""
-    said = []
-    for one in runs.values():
-        if one.runs and one.chosen and one.setting.control is None and not one.setting.tuned_at.get("strength"):
-            values = ", ".join(f"{name} {_value(value)}" for name, value in one.chosen.items())
-            said.append(f"{one.setting.title}: {values}")
-    return f"Chosen on {_validation_rows(source)}: {'; '.join(said)}." if said else ""
-
-
-def _validation_rows(source: Source) -> str:
-    table = source.load()
-    own = table.rows.has_part("val")
-    kind = "validation rows" if own else "training rows that were held out for it"
-    return f"{len(validation_split(table)[1]):,} {kind}"
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _settings(source: Source, options: Options) -> dict[Any, RunSetting]:
     """All methods; and, on request, rivals and controls."""
     found: dict[Any, RunSetting] = {**all_methods.method_settings(source, options)}
@@ -131,7 +109,7 @@ def _settings(source: Source, options: Options) -> dict[Any, RunSetting]:
 def _show(collected: Collected) -> Shown:
     source, runs = next(iter(collected.runs.items()))
     tables, figures = {"comparison": _table(collected, source)}, {}
-    notes = [_chosen(source, runs), _unfinished(runs)]
+    notes = [all_methods.chosen(source, runs), _unfinished(runs)]
     if collected.options.controls:
         tables["comparison-concepts"] = concepts_table(collected, source, all_methods.lines(collected))
         figures["comparison-concepts"] = concepts_figure(collected, source, all_methods.lines(collected))

@@ -43,7 +43,7 @@ def accuracy_against_concepts(
             :func:`accuracy_against_quality`.
         ax: where to draw; by default a new figure.
         paths: the same for each line, in the order of its points.
-        ceiling: accuracy of logistic regression on all concepts, from 0 to 1: a horizontal line.
+        ceiling: accuracy of logistic regression on all scores, from 0 to 1: a horizontal line.
         legend: whether to name the methods; one legend for several axes is written by :func:`legend_below`.
 
     Raises:
@@ -102,7 +102,7 @@ def accuracy_at_concepts(
             it. Runs without numbers are left out, and so are methods without runs.
         ax: where to draw; by default a new figure.
         paths: the same of what is a path in :func:`accuracy_against_concepts`, and looks as it does there.
-        ceiling: accuracy of logistic regression on all concepts, from 0 to 1: a horizontal line.
+        ceiling: accuracy of logistic regression on all scores, from 0 to 1: a horizontal line.
         legend: whether to name the methods; one legend for several axes is written by :func:`legend_below`.
 
     Raises:

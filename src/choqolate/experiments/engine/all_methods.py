@@ -14,6 +14,7 @@ from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.statistics import compare, show_p
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import Points, trade_off_grid
+from choqolate.experiments.engine.tuning import validation_split
 
 SEEDS = 20
 OVER_SCORES = (
@@ -45,6 +46,27 @@ def lines(collected: Collected) -> list[Line]:
         if any(map(math.isfinite, values)):
             found.append(again)
     return found
+
+
+def chosen(source: Source, runs: Mapping[Any, Runs]) -> str:
+    """What was chosen for each method, and on how many rows."""
+    said = []
+    for one in runs.values():
+        if one.runs and one.chosen and one.setting.control is None and not one.setting.tuned_at.get("strength"):
+            values = ", ".join(f"{name} {_value(value)}" for name, value in one.chosen.items())
+            said.append(f"{one.setting.title}: {values}")
+    return f"Chosen on {_validation_rows(source)}: {'; '.join(said)}." if said else ""
+
+
+def _validation_rows(source: Source) -> str:
+    table = source.load()
+    own = table.rows.has_part("val")
+    kind = "validation rows" if own else "training rows that were held out for it"
+    return f"{len(validation_split(table)[1]):,} {kind}"
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # ---------------------------------------------------------------------- metrics

@@ -30,7 +30,7 @@ RECURRENCE = (
     "least 0.8); runs of seeds that are added later are not compared with the earlier ones."
 )
 NOTE = (
-    "Concepts per class: how many concepts carry 95% of the attributions of a class through both layers. Accuracy at "
+    "Concepts per class: how many concepts make up 95% of the attributions of a class through both layers. Accuracy at "
     "k: each class keeps its k largest concepts, and class scores are shifted to the class shares of the training "
     f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
     "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
@@ -66,18 +66,15 @@ def _cell(runs: Runs, metric: str) -> Cell:
 
 
 def left_out(collected: Collected, source: Source) -> str:
-    """Say which methods have no concepts per class, of which the figure and the table then say nothing."""
+    """Say which methods have no concepts per class, so that the figure lacks them."""
     runs = collected.runs[source]
     without = [
         one.setting.title
         for one in map(runs.get, collected.options.methods)
         if one and one.runs and not _points(one)[0]
     ]
-    return (
-        f"Without concepts per class, because it has no class_attributions_ or no weights: {', '.join(without)}."
-        if without
-        else ""
-    )
+    said = "Not in the figure of concepts per class (no class_attributions_, or no weights)"
+    return f"{said}: {', '.join(without)}." if without else ""
 
 
 def _interactions(runs: Runs) -> str:

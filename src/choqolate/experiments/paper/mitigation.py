@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from choqolate._util.markup import CHECK
 from choqolate.debiasing.registry import DEBIASING, Debiasing
-from choqolate.experiments.engine.all_methods import settings_of
+from choqolate.experiments.engine.all_methods import chosen, settings_of
 from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Line, Options, RunSetting, Shown
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
@@ -48,13 +48,16 @@ def _show(collected: Collected) -> Shown:
     lines = [_line(way) for way in DEBIASING.values()]
     lines += [_own_line(name, how) for name in collected.options.own_methods for how in (AS_TRAINED, WITHOUT)]
     table = collected.table("Bias mitigation", HEADS, METRICS, lines, published)
-    return Shown({"mitigation": table}, notes=[NOTE])
+    own = [(name, how) for name in collected.options.own_methods for how in (AS_TRAINED, WITHOUT)]
+    notes = [chosen(source, {label: runs[label] for label in own}) for source, runs in collected.runs.items()]
+    return Shown({"mitigation": table}, notes=[NOTE, *filter(None, notes)])
 
 
 def _misfit(source: Source) -> str | None:
     table = source.load()
     if table.groups is None:
-        return f'{source.title} has no groups, so no worst one: add a column "group", such as bird and place'
+        such_as = 'add a column "group" with values such as "landbird on water"'
+        return f"{source.title} has no groups, so no worst one: {such_as}"
     unmarked = f"{source.title} has no concepts marked as spurious: name them in a file (--spurious words.txt)"
     return None if table.spurious else unmarked
 

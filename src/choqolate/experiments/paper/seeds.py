@@ -34,7 +34,7 @@ def _single_batches(collected: Collected) -> str:
     """Where there is no order of batches."""
     sizes = {source.title: len(source.load().part("train").labelled()) for source in collected.runs}
     small = [f"{title} ({size:,} training rows)" for title, size in sizes.items() if size <= USUAL_BATCH]
-    return f"All rows are in one batch, so that there is no order: {', '.join(small)}." if small else ""
+    return f"All rows fit in one batch, so there is no order of batches: {', '.join(small)}." if small else ""
 
 
 _SWEEP = sweep(
