@@ -120,6 +120,7 @@ def evaluate(
         calibration_error=outcome.calibration_error,
         calibration_error_trained=outcome.calibration_error_trained,
         nec_accuracy=few.accuracies,
+        labels_from=table.provenance.labels_from,
     )
 
 

@@ -47,6 +47,7 @@ class Evaluation:
             :func:`choqolate.metrics.accuracy_at_nec`; with the shares of the classes among the training rows of the
             table, and empty where it has none.
         calibration_error_trained: the same at the temperature of the training, for a model that was calibrated.
+        labels_from: what the labels are, if they are not annotations.
     """
 
     rows: int
@@ -69,6 +70,7 @@ class Evaluation:
     calibration_error: float = math.nan
     calibration_error_trained: float = math.nan
     nec_accuracy: dict[int, float] = field(default_factory=dict)
+    labels_from: str | None = None
 
     def __repr__(self) -> str:
         said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
@@ -173,15 +175,15 @@ class Evaluation:
             ChoqolateError: if it is something else.
         """
         try:
-            numbers = {"nec_accuracy": {}, **numbers}  # models that were measured earlier do not know it
+            numbers = {"nec_accuracy": {}, "labels_from": None, **numbers}  # not known of models measured earlier
             known = {one.name: numbers[one.name] for one in fields(cls) if one.name not in _BY_ROW}
             floats = [one.name for one in fields(cls) if one.type == "float"]
             known |= {name: math.nan if known[name] is None else float(known[name]) for name in floats}
             known["nec_accuracy"] = {int(k): float(share) for k, share in known["nec_accuracy"].items()}
             worst = known["worst_group"]
             known["worst_group"] = worst and (str(worst["group"]), float(worst["accuracy"]))
-            if not all(isinstance(known[name], str | None) for name in ("chosen", "majority_class")):
-                raise TypeError("chosen and majority_class are text")
+            if not all(isinstance(known[name], str | None) for name in ("chosen", "majority_class", "labels_from")):
+                raise TypeError("chosen, majority_class and labels_from are text")
             made = cls(**known)
             made.as_dict()  # shares and counts fit together
         except (KeyError, TypeError, ValueError, AttributeError) as error:

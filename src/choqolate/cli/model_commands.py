@@ -155,7 +155,6 @@ def evaluate_model(
         import json
 
         said = result.as_dict() | ({} if found is None else {"controls": found.as_dict()})
-        said |= {"labels_from": table.provenance.labels_from} if table.provenance.labels_from else {}
         typer.echo(json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False))
         return
     from choqolate.cli import show_model as show

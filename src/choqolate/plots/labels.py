@@ -170,7 +170,7 @@ def legend_beside(
 
 
 def legend_below(axes: Sequence[Axes]) -> None:
-    """Write one legend for all axes of a figure that has ``layout="constrained"``, below them.
+    """Write one legend for all axes of a figure that has ``layout="constrained"``, below them; it becomes higher.
 
     Args:
         axes: drawn by :func:`accuracy_against_concepts`, :func:`accuracy_at_concepts` or
@@ -196,6 +196,7 @@ def legend_below(axes: Sequence[Axes]) -> None:
     for text, name in zip(legend.get_texts(), names, strict=True):  # afterwards, for some may begin with an underscore
         text.set_parse_math(False)
         text.set_text(name)
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
 def write_heading(figure: Figure, text: str) -> None:

@@ -56,8 +56,6 @@ def trade_off_grid(panels: Mapping[str, Mapping[str, Points]], *, down: bool = F
             drawn.append(accuracy_against_quality(runs, ax, quality=quality, legend=False))
     if drawn:
         legend_below(drawn)
-        legend = figure.legends[0].get_window_extent()
-        figure.set_figheight(figure.get_figheight() + legend.height / figure.dpi)
     return figure
 
 
