@@ -154,7 +154,7 @@ def test_files_that_are_no_scores(tmp_path):
 
 def test_an_image_has_one_row_of_scores(tmp_path):
     np.savez(tmp_path / "scores.npz", scores=random_scores(), files=np.array([*FILES[:-1], FILES[0]]))
-    with pytest.raises(ChoqolateError, match=r"1 image come twice or more, such as .*val2017/0.jpg"):
+    with pytest.raises(ChoqolateError, match=r"found several rows of 1 image, such as .*val2017/0.jpg"):
         PlacePredictions.from_score_file(tmp_path / "scores.npz")
 
 

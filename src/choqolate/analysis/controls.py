@@ -70,8 +70,8 @@ class Controls:
     """A model beside what it would reach with meaningless concepts, and what its scores allow.
 
     Attributes:
-        rows: the model, the same settings trained again on its concepts, random names and random directions as far as
-            they could be had, and logistic regression on all scores.
+        rows: the model, the same settings trained again on its concepts, random names and random directions where
+            available, and logistic regression on all scores.
         majority: the most frequent class and how often it is right.
         n_concepts: number of concepts, real or random.
         chosen: which images were measured, in words.

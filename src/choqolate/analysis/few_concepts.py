@@ -27,7 +27,7 @@ class FewConcepts:
     """Hits of the classifiers that are left of a model if each class uses k concepts only.
 
     Args:
-        model: with ``node_inputs``, what its nodes read.
+        model: with ``node_inputs``, the inputs of its nodes.
         classifiers: one for each k, see :func:`choqolate.metrics.sparse_classifier`.
     """
 
@@ -41,7 +41,7 @@ class FewConcepts:
         """The classifiers of a model, with the shares of the classes among the training rows of a table.
 
         There are none where the table has no training rows, where the model does not tell what its classes are made
-        of or what its nodes read, or where it has fewer concepts than the smallest count.
+        of or what the inputs of its nodes are, or where it has fewer concepts than the smallest count.
         """
         none = cls(model, {})
         counts = tuple(counts)

@@ -107,7 +107,7 @@ def penalty_gradient(weights: Tensor, n_inputs: int, l1: float) -> Tensor:
 
 
 def check_gradients(u: Tensor, targets: Tensor, temperature: float, l1: float = 0.0) -> dict[str, tuple[float, float]]:
-    """Hold the formula against three other ways to the same gradient, for parameters drawn at random.
+    """Compare the formula with three other ways to the same gradient, for parameters drawn at random.
 
     *Autograd* differentiates softmax, inner product and cross-entropy as plain PyTorch. The *layer* is the library's
     own; its backward pass was written with Proposition 1 in mind and proves nothing about it, but must agree. *Finite

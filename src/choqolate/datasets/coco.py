@@ -113,7 +113,7 @@ def _check_once(paths: Sequence[str | None], lines: Sequence[int], file: Path) -
     for path, line in zip(paths, lines, strict=True):
         if first.setdefault(path, line) != line:
             raise ChoqolateError(
-                f"Expected every image once in {file}, but {path} stands in lines {first[path]} and {line}. Drop one."
+                f"Expected every image once in {file}, but {path} appears on lines {first[path]} and {line}. Drop one."
             )
 
 

@@ -113,7 +113,7 @@ class PlacePredictions:
         twice = [path for path, number in Counter(scores.paths.tolist()).items() if number > 1]
         if twice:
             raise ChoqolateError(
-                f"Expected every image once, but {counted(len(twice), 'image')} come twice or more, such as "
+                f"Expected every image once, but found several rows of {counted(len(twice), 'image')}, such as "
                 f"{listed(twice, 3)}. Drop the copies."
             )
         best = np.asarray(scores.scores).argmax(axis=1)

@@ -38,7 +38,8 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
     Args:
         n_nodes: number of nodes N; ``None`` connects concepts to classes directly.
         epochs, batch_size, learning_rate: of the training loop (of each of its stages).
-        steps: a budget in steps instead: each stage makes as many epochs as it takes to make at least so many steps.
+        steps: training budget in steps, instead of ``epochs``: each stage runs the fewest whole epochs that make at
+            least this many steps.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
         verbose: show a progress bar while training (on a terminal).
         random_state: seed of the initial parameters. The order of the batches is the same for all seeds.
@@ -194,7 +195,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         return sums
 
     def node_inputs(self, X: Any) -> np.ndarray:
-        """What the nodes read, a column for each concept ``(n, M)``: scaled scores, or the units of a method."""
+        """Inputs of the nodes ``(n, M)``, one column per concept: scaled scores, or the units of a method."""
         return self._units(self.scale(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -102,7 +102,7 @@ class ConceptEstimator:
         return checked
 
     def node_inputs(self, X: Any) -> np.ndarray:
-        """What the nodes read, a column for each concept ``(n, M)``: the scaled scores."""
+        """Return the inputs of the nodes ``(n, M)``, one column per concept: the scaled scores."""
         return self.scale(X)
 
     @property

@@ -19,7 +19,7 @@ MOST_DOTS = 10  # other runs that have a dot each
 
 
 def node_cards(view: View) -> list[dict[str, Any]]:
-    """A card for each node: its words, its numbers, what it counts for, what goes together in it."""
+    """A card for each node: its words, its numbers, its contribution to each class, what goes together in it."""
     explanation, (concepts, _) = view.explanation, view.marked
     cards, gini, coherence = [], explanation.gini, view.coherence
     marked = np.isin(explanation.concepts, list(concepts))
