@@ -6,6 +6,7 @@ A module of commands takes ``app`` from :mod:`choqolate.cli.application` and is 
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import warnings
@@ -34,6 +35,9 @@ ORDER = [
     *("card", "studio", "remove", "simplify", "apply", "export", "compare", "debias", "reproduce"),
 ]
 app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
+for _command in app.registered_commands:  # help breaks lines at the width of the terminal, not where the source does
+    _paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
+    _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 _STOPPED = 130  # what Ctrl-C ends with
 
