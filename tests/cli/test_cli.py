@@ -26,9 +26,7 @@ def test_help_names_the_commands_and_gives_an_example():
 
 def test_paragraphs_of_help_are_as_wide_as_the_terminal():
     lines = [line.strip() for line in choqolate("compare", "--help").stdout.splitlines()]
-    first = lines.index(next(line for line in lines if line.startswith("Resumable: run the same command again")))
-    assert lines[first + 1] == "still compared."
-    assert len(lines[first]) > 100
+    assert len(next(line for line in lines if line.startswith("Resumable: run the same command again"))) > 110
 
 
 def test_demo_on_a_table_trains_reads_corrects_and_saves(tmp_path):
