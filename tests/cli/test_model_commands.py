@@ -586,3 +586,5 @@ def test_options_of_controls_need_controls(run, other_names):
     assert (code, "Controls are measured on the rows held out" in err) == (2, True)
     code, _, err = run("explain", "model", "--controls")
     assert (code, "Expected --scores" in err) == (2, True)
+    code, _, err = run("explain", "model", "--scores", "birds.parquet", "--controls", "--against", "model")
+    assert (code, "Expected --controls or --against, but got both" in err) == (2, True)

@@ -92,11 +92,10 @@ def explain(
         raise ChoqolateError("expected --scores with --images, which says where theirs are; to explain one, --image")
     if backbone is not None and not image:
         raise ChoqolateError("expected --image with --backbone, which encodes it")
-    if controls and (table is None or against is not None):
-        raise ChoqolateError(
-            "Expected --controls with --scores and without --against, because controls are trained on the scores. Add "
-            "--scores and leave out --against."
-        )
+    if controls and table is None:
+        raise ChoqolateError("Expected --scores with --controls, because controls are trained on its rows.")
+    if controls and against is not None:
+        raise ChoqolateError("Expected --controls or --against, but got both. Run the command once for each.")
     if against is not None and image:
         raise ChoqolateError("Expected --against or --image, but got both. Explain the image with each model.")
     console = open_console()
