@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import roc_auc_score
 
 from choqolate import ChoqolateError
@@ -104,3 +105,11 @@ def test_wrong_rows_are_refused():
         within_class_auc([0.1, 0.2], [1, -1, 1], ["gull"] * 2)
     with pytest.raises(ChoqolateError, match="classes"):
         within_class_auc([0.1, 0.2], [1, -1], ["gull"])
+
+
+def test_booleans_are_the_two_sides():
+    values, sides, classes = _sample()
+    upper = sides > 0
+
+    for given in (upper, upper.tolist(), torch.tensor(upper)):
+        assert within_class_auc(values, given, classes).value == within_class_auc(values, sides, classes).value

@@ -36,10 +36,11 @@ def test_recurrence_is_that_of_the_best_of_all_pairings(seed, n_runs, threshold)
 
 def test_the_stability_of_runs_is_this_metric():
     X = np.random.default_rng(0).random((60, 5))
-    runs = cq.fit_runs(X, np.arange(60) % 3, seeds=range(3), n_nodes=3, epochs=3)
-    found, said = metrics.node_recurrence([run.node_attributions_ for run in runs]), cq.node_stability(runs)
-    np.testing.assert_array_equal(found.recurrence, said.recurrence)
-    np.testing.assert_array_equal(found.similarity, said.similarity)
+    for bipolar in (False, True):  # with which presence and absence of a concept are one
+        runs = cq.fit_runs(X, np.arange(60) % 3, seeds=range(3), n_nodes=3, epochs=3, bipolar=bipolar)
+        found, said = metrics.node_recurrence([run.concept_attributions_ for run in runs]), cq.node_stability(runs)
+        np.testing.assert_array_equal(found.recurrence, said.recurrence)
+        np.testing.assert_array_equal(found.similarity, said.similarity)
 
 
 @pytest.mark.parametrize(

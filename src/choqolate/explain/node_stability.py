@@ -105,7 +105,9 @@ class NodeStability:
 
 
 def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
-    """Find the nodes of each run in all other runs.
+    """Find the nodes of each run in all other runs, by the concepts that they have in common.
+
+    With ``bipolar``, presence and absence of a concept count as one.
 
     Args:
         runs: at least two fitted models with the same concepts and the same number of nodes, such as
@@ -125,7 +127,7 @@ def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
         raise ChoqolateError(f"Expected at least two runs to compare, got {len(models)}. Train more seeds.")
     for model in models:
         check_is_fitted(model)
-    shares = [np.abs(model.node_attributions_) for model in models]
+    shares = [np.abs(metrics.per_concept(model.node_attributions_, len(model.concepts_))) for model in models]
     if len({(tuple(model.concepts_), own.shape) for model, own in zip(models, shares, strict=True)}) > 1:
         raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
     return NodeStability(*metrics.node_recurrence(shares))

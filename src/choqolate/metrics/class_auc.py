@@ -60,16 +60,17 @@ def within_class_auc(values: ArrayLike, sides: ArrayLike, classes: Labels) -> Wi
     Args:
         values: v, such as the margin of each row's class score, shape (n,).
         sides: For each row a number above zero if it is on the upper side, below zero if it is on the lower one, zero
-            if it does not count; shape (n,) or (n, K).
+            if it does not count; shape (n,) or (n, K). Of booleans, true is the upper side and false the lower one.
         classes: Class of each row, shape (n,).
     Raises:
         ChoqolateError: If the numbers of rows differ, or something is not finite.
 
-    >>> found = within_class_auc([0.1, 0.4, 0.3, 0.2, 0.9], [-1, 1, 1, -1, 1], ["gull", "gull", "gull", "gull", "wren"])
+    >>> upper = [False, True, True, False, True]
+    >>> found = within_class_auc([0.1, 0.4, 0.3, 0.2, 0.9], upper, ["gull", "gull", "gull", "gull", "wren"])
     >>> found.value, found.by_class
     (1.0, {'gull': 1.0})
     """
-    numbers, marks = as_array(values, "values", ndims=(1,)), as_array(sides, "sides", ndims=(1, 2))
+    numbers, marks = as_array(values, "values", ndims=(1,)), _signs(sides)
     if len(marks) != len(numbers):
         raise ChoqolateError(f"sides: expected the {len(numbers)} rows of values, got {len(marks)}.")
     columns = marks.reshape(len(marks), -1)
@@ -99,6 +100,13 @@ def within_class_auc(values: ArrayLike, sides: ArrayLike, classes: Labels) -> Wi
     }
     interval = max(value - reach, 0.0), min(value + reach, 1.0)
     return WithinClassAUC(value, interval, _means(areas, axis=0), by_class, int(smaller.max()))
+
+
+def _signs(sides: ArrayLike) -> Floats:
+    """The sides as numbers: booleans become 1 and -1."""
+    numbers = as_array(sides, "sides", ndims=(1, 2))
+    of_booleans = np.asarray(sides.detach().cpu() if hasattr(sides, "detach") else sides).dtype == bool
+    return 2 * numbers - 1 if of_booleans else numbers
 
 
 def _area(values: Floats, upper: NDArray[np.bool_]) -> tuple[float, Floats]:

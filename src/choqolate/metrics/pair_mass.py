@@ -33,7 +33,7 @@ def interaction_mass(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
     shape = (*singles.shape[:-1], m * (m - 1) // 2)
     pairs = np.zeros(shape[:-1])
     for name, weights in (("b", b), ("c", c)):
-        given = np.asarray(weights.detach().cpu() if hasattr(weights, "detach") else weights, dtype=np.float64)
+        given = np.asarray(weights.detach().cpu() if hasattr(weights, "detach") else weights)
         if given.shape != shape:
             raise ChoqolateError(f"{name}: expected shape {shape}, a weight for each pair, got {given.shape}.")
         if given.size:
