@@ -47,6 +47,19 @@ def controls(model, table, others):
 # ---------------------------------------------------------------- what is measured
 
 
+def test_rows_without_labels_are_neither_for_training_nor_held_out(model, table):
+    for parts in (["train"], ["test", "val"]):
+        labels = [None if part in parts else label for part, label in zip(table.split, table.labels, strict=True)]
+        with pytest.raises(cq.ChoqolateError, match="lacks one of the two"):
+            cq.run_controls(model, table.with_columns(labels=labels), seeds=[0])
+
+
+def test_rows_that_the_model_was_trained_on_are_named(model, table):
+    exchanged = table.with_columns(split=np.where(table.split == "train", "test", "train"))
+    with pytest.warns(cq.ChoqolateWarning, match="used for training"):
+        cq.run_controls(model, exchanged, seeds=[0])
+
+
 def test_the_rows_are_the_model_its_settings_again_random_concepts_and_a_ceiling(controls):
     assert {row.name: len(row.evaluations) for row in controls.rows} == {
         "this model": 1,
@@ -115,9 +128,9 @@ def test_a_split_that_was_made_for_training_is_found_again(table):
     found = cq.run_controls(model, bare, seeds=[0])
 
     assert found.n_images == len(bare.with_split().part("test"))
-    with pytest.raises(cq.ChoqolateError, match="rows for training and others to measure on"):
+    with pytest.raises(cq.ChoqolateError, match="training rows and labeled held-out rows"):
         cq.run_controls(model, bare.take(slice(0, 400)), seeds=[0])
-    with pytest.raises(cq.ChoqolateError, match="rows for training and others to measure on"):
+    with pytest.raises(cq.ChoqolateError, match="training rows and labeled held-out rows"):
         cq.run_controls(model, table.part("test"), seeds=[0])
 
 
@@ -241,14 +254,14 @@ def test_a_gap_that_may_be_chance_is_not_claimed():
     meaning = _controls(real=0.82, names=0.81, n=200).lines()[0]
 
     assert "cannot be distinguished from zero" in meaning
-    assert "Random names bring 98% of the gain over always predicting the most frequent class" in meaning
+    assert "Random names reach 98% of the gain over always predicting the most frequent class" in meaning
     assert "do better on these concepts" not in meaning
 
 
 def test_better_real_names_are_said_to_be_better_and_by_how_much_of_the_gain():
     meaning = _controls(real=0.8, names=0.7, n=20_000).lines()[0]
     assert "The gap is +10.0 points" in meaning
-    assert "models do better on these concepts. But random names bring 83% of the gain" in meaning
+    assert "models do better on these concepts. But random names reach 83% of the gain" in meaning
 
     far = _controls(real=0.8, names=0.3, n=20_000).lines()[0]
     assert "do better on these concepts." in far
@@ -269,11 +282,13 @@ def test_better_random_names_are_said_to_be_better():
 
 def test_coherence_is_compared_draw_by_draw():
     assert (
-        "more in common than those of random names and random directions" in _controls(coherence=(0.6, 0.5)).lines()[1]
+        "with these concepts than with random names and random directions" in _controls(coherence=(0.6, 0.5)).lines()[1]
     )
     overlapping = _controls(coherence=(0.5, 0.501)).lines()[1]
-    assert "more in common than those of random directions, but not more than those of random names" in overlapping
-    assert "do not have more in common than those of random ones" in _controls(coherence=(0.05, 0.5)).lines()[1]
+    assert (
+        "with these concepts than with random directions, but not more coherent than with random names" in overlapping
+    )
+    assert "not more coherent with these concepts than with random ones" in _controls(coherence=(0.05, 0.5)).lines()[1]
     several = _controls(coherence=(0.6, 0.5))
     single = [Control(row.name, row.evaluations[:1]) for row in several.rows]
     assert "One run of each is too few to compare them" in replace(several, rows=tuple(single)).lines()[1]
@@ -281,7 +296,7 @@ def test_coherence_is_compared_draw_by_draw():
 
 def test_the_ceiling_is_above_beside_or_below():
     assert "This ceiling is 5.0 points (" in _controls().lines()[2]
-    assert "On these images, the model cannot be told from it" in _controls(ceiling=0.8).lines()[2]
+    assert "On these images, the model cannot be distinguished from it" in _controls(ceiling=0.8).lines()[2]
     assert "The model is 10.0 points (" in _controls(ceiling=0.7).lines()[2]
 
 

@@ -94,7 +94,7 @@ def control_table(
         scores, record = _named(table, vocabulary, embeddings, backbone), vocabulary.as_record()
     else:
         raise ChoqolateError(
-            "Expected scores of other names or the embeddings of the images for random names, but got neither. Give "
+            "Expected scores for other names or embeddings of the images to draw random names, but got neither. Give "
             "others (a score table of the same images) or embeddings (the folder that choqolate embed made), or use "
             "random directions."
         )

@@ -84,7 +84,7 @@ def _meaning(controls: Controls) -> str:
     real, random, gap = controls[AGAIN], controls[name], controls.gap(name)
     low, high = gap.interval
     said = (
-        f"Trained in the same way on as many {name}, models reach {_percent(random)}; on these concepts, "
+        f"Models trained in the same way on the same number of {name} reach {_percent(random)}; on these concepts, "
         f"{_percent(real)}. The gap is {decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
     )
     if len(random.evaluations) == 1:
@@ -104,13 +104,13 @@ def _meaning(controls: Controls) -> str:
     if max(-low, high) <= SMALL:
         return (
             f"{said}: no difference that matters. Scores for almost any {name} are enough to tell these classes "
-            "apart, so the accuracy does not show that the concepts mean what their names say. Whether they do can "
-            "only be seen on the images."
+            "apart, so the accuracy does not show that the concepts mean what their names say. Only the images can "
+            "show whether they do."
         )
     if gained:
         return (
             f"{said}, so on these images it cannot be distinguished from zero. {capital(gained)}: the accuracy is no "
-            "evidence that the concepts mean what their names say. Whether they do can only be seen on the images."
+            "evidence that the concepts mean what their names say. Only the images can show whether they do."
         )
     return f"{said}, so on these images it cannot be distinguished from zero. More images would narrow the interval."
 
@@ -123,7 +123,7 @@ def _gained(controls: Controls, real: Control, random: Control) -> str:
     if not share > 0.5:
         return ""
     percent = decimal(100 * min(share, 1.0), 0)
-    return f"{random.name} bring {percent}% of the gain over always predicting the most frequent class"
+    return f"{random.name} reach {percent}% of the gain over always predicting the most frequent class"
 
 
 def _coherence(controls: Controls) -> str:
@@ -133,23 +133,23 @@ def _coherence(controls: Controls) -> str:
     rows = [row for row in found if not math.isnan(row.node_coherence.mean)]
     if math.isnan(real.node_coherence.mean) or not rows:
         return ""
-    others = ", ".join(f"{row.node_coherence.text()} for {row.name}" for row in rows)
+    others = " and ".join(f"{row.node_coherence.text()} for {row.name}" for row in rows)
     said = (
         "Node Coherence, which is high if the concepts of a node rise and fall together, is "
-        f"{real.node_coherence.text()} for these concepts, {others}."
+        f"{real.node_coherence.text()} for these concepts, compared with {others}."
     )
     above = [row.name for row in rows if _is_above(real, row)]
     rest = [row.name for row in rows if row.name not in above]
     if len(real.evaluations) == 1:
         return f"{said} One run of each is too few to compare them."
     if not rest:
-        return f"{said} The nodes of these concepts have more in common than those of {' and '.join(above)}."
+        return f"{said} Nodes are more coherent with these concepts than with {' and '.join(above)}."
     if above:
         return (
-            f"{said} The nodes of these concepts have more in common than those of {above[0]}, but not more than those "
-            f"of {rest[0]}."
+            f"{said} Nodes are more coherent with these concepts than with {above[0]}, but not more coherent than with "
+            f"{rest[0]}."
         )
-    return f"{said} The nodes of these concepts do not have more in common than those of random ones."
+    return f"{said} Nodes are not more coherent with these concepts than with random ones."
 
 
 def _is_above(real: Control, random: Control) -> bool:
@@ -160,8 +160,10 @@ def _is_above(real: Control, random: Control) -> bool:
 
 def _ceiling(controls: Controls) -> str:
     """What the model leaves of what a linear model finds in the scores."""
-    gap, removed = controls.gap(CEILING), "" if controls.leakage is None else ", those of removed concepts too,"
+    gap, removed = controls.gap(CEILING), "" if controls.leakage is None else ", including those of removed concepts,"
     low, high = gap.interval
+    if controls[CEILING].evaluations[0].overall.too_few:
+        return "There are too few held-out images to compare the model with logistic regression."
     said = (
         f"Logistic regression on all {counted(controls.n_concepts, 'score')}{removed} reaches "
         f"{share_text(controls[CEILING].evaluations[0].overall)}"
@@ -173,7 +175,7 @@ def _ceiling(controls: Controls) -> str:
         points = f"{decimal(100 * gap.value, 1)} points ({percent_range(gap.interval)})"
         return f"{said}. The model is {points} more accurate."
     distance = f"{decimal(100 * gap.value, 1, signed=True)} points ({point_range(gap.interval)})"
-    return f"{said}. On these images, the model cannot be told from it: {distance}."
+    return f"{said}. On these images, the model cannot be distinguished from it: {distance}."
 
 
 def _percent(row: Control) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -156,8 +157,9 @@ def run_controls(
 ) -> Controls:
     """Measure a model beside controls, on the same held-out images.
 
-    The settings of the model, as a search chose them if there was one, are trained again: on the model's own concepts,
-    and on as many random names and random directions, see :func:`choqolate.control_table`, once for each seed. Logistic
+    The settings of the model, as a search chose them if there was one, are trained again, without sample weights: on
+    the model's own concepts, and on as many random names and random directions, see :func:`choqolate.control_table`,
+    once for each seed. Logistic
     regression on all scores is the ceiling; its penalty is chosen by cross-validation on the training rows. If concepts
     were removed from the model, what is left of them is measured as well, see :func:`choqolate.measure_leakage`.
 
@@ -174,7 +176,7 @@ def run_controls(
         verbose: show a progress bar (on a terminal).
 
     Raises:
-        ChoqolateError: if the table has no rows for training or none held out, or ``others`` does not match.
+        ChoqolateError: if the table has no labels on training rows or on held-out rows, or ``others`` does not match.
 
     >>> import choqolate as cq
     >>> rng = np.random.default_rng(0)
@@ -196,20 +198,18 @@ def run_controls(
             for seed in seeds
         ]
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ChoqolateWarning)  # the model's own training has said it
+    rows = [Control(MODEL, (_evaluate(model, own),))]
+    leakage = measure_leakage(model, own) if removed_concepts(model) else None
+    with _quiet():
         names, missing = _names_or_why(draw, others, embeddings)
         tables = {AGAIN: [own], RANDOM[NAMES]: names, RANDOM[DIRECTIONS]: draw(DIRECTIONS)}
-        rows = [Control(MODEL, (_evaluate(model, own),))]
-        leakage = measure_leakage(model, own) if removed_concepts(model) else None
-        with item_bar(
-            len(seeds) * sum(map(bool, tables.values())) + 1, "training controls", enabled=verbose
-        ) as advance:
+    with item_bar(len(seeds) * sum(map(bool, tables.values())) + 1, "training controls", enabled=verbose) as advance:
+        with _quiet():
             for name, drawn in tables.items():
                 rows += [_trained(name, drawn, seeds, settings, advance)] if drawn else []
-            ceiling = fit_ceiling(_training(own))
-            rows.append(Control(CEILING, (_evaluate(ceiling, own),)))
-            advance(1)
+        ceiling = fit_ceiling(_training(own))
+        rows.append(Control(CEILING, (_evaluate(ceiling, own),)))
+        advance(1)
     first = rows[0].evaluations[0]
     majority = None if first.majority is None else (str(first.majority_class), first.majority)
     return Controls(tuple(rows), majority, len(own.concepts), first.chosen, ceiling.penalty, leakage, missing)
@@ -241,6 +241,14 @@ def fit_ceiling(rows: ConceptScores) -> LogisticRidge:
     return LogisticRidge(penalty=CEILING_L2[int(hits.argmax())]).fit(rows, rows.labels)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of draws and of repeated trainings: the model's own training and evaluation give them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChoqolateWarning)
+        yield
+
+
 def _evaluate(model: ConceptModel, table: ConceptScores) -> Evaluation:
     """What controls show of a model: no accuracy with few concepts, which takes long with many classes."""
     return evaluate(model, table, concept_counts=())
@@ -249,10 +257,11 @@ def _evaluate(model: ConceptModel, table: ConceptScores) -> Evaluation:
 def _with_parts(model: ConceptModel, table: ConceptScores) -> ConceptScores:
     """The table with its split, or the one that was made for training; it has rows for training, and others."""
     whole = table.with_split() if not table.has_split and was_split_for(model, table) else table
-    if not whole.has_part("train") or not (whole.has_part("test") or whole.has_part("val")):
+    labelled = whole.labelled()
+    if not labelled.has_part("train") or not (labelled.has_part("test") or labelled.has_part("val")):
         raise ChoqolateError(
-            "Expected a table with rows for training and others to measure on, because controls are trained, but this "
-            "table lacks one of them. Give the table that the model was trained on."
+            "Expected a table with labeled training rows and labeled held-out rows, because controls are trained and "
+            "measured, but this table lacks one of the two. Give the table that the model was trained on."
         )
     return whole
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Following:
         concepts: names of the K concepts.
         by_concept: AUC within the classes of each image's class margin, for the concept being high rather than low.
         by_group: the same for the group that is the most frequent one of its class in training, rather than the other
-            groups; ``None`` if no class has several groups.
+            groups; ``None`` if no class has at least two images of both.
         rows: number of images.
         chosen: which images these are, in words.
     """
@@ -96,11 +97,12 @@ def measure_following(
     classes = rows.labels.tolist()
     margins = class_margins(model, rows)
     train = training_rows(model, source).labelled().select(names)
-    groups = group_sides(rows, train)
+    sides = group_sides(rows, train)
+    by_group = None if sides is None else within_class_auc(margins, sides, classes)
     return Following(
         concepts=names,
         by_concept=within_class_auc(margins, _concept_sides(scored, train), classes),
-        by_group=None if groups is None else within_class_auc(margins, groups, classes),
+        by_group=None if by_group is None or math.isnan(by_group.value) else by_group,
         rows=len(rows),
         chosen=chosen,
     )

@@ -83,20 +83,20 @@ class Leakage:
         values = self._probed()
         if not values:
             return (
-                "Whether the other scores still hold the removed concepts cannot be told: there are too few images, or "
-                "their scores are constant."
+                "Whether the other scores still hold the removed concepts cannot be measured: there are too few "
+                "images, or the scores are constant."
             )
         ends = f" ({decimal(min(values), 2)} to {decimal(max(values), 2)})" if len(values) > 1 else ""
         said = (
             f"A linear probe computes {_several(self.concepts, 'removed concept')} from the other "
-            f"{self.n_remaining:,} scores with an R² of {decimal(self.mean_probe, 2)}{ends}"
+            f"{counted(self.n_remaining, 'score')} with an R² of {decimal(self.mean_probe, 2)}{ends}"
         )
         if self.group_probe is not None:
             said += f" and tells the groups within a class apart with an AUC of {_auc(self.group_probe)}"
         if self.mean_probe >= MOSTLY:
             return f"{said}: the scores that are left still hold most of what was removed."
         if self.mean_probe < _HARDLY:
-            return f"{said}: the scores that are left hold hardly anything of what was removed."
+            return f"{said}: the scores that are left hold almost nothing of what was removed."
         return f"{said}: the scores that are left hold part of what was removed."
 
     def _in_model(self) -> str:
@@ -107,7 +107,7 @@ class Leakage:
         )
         if self.before.by_group is not None and self.after.by_group is not None:
             said += f"; for groups: {_auc(self.before.by_group)} and {_auc(self.after.by_group)}"
-        return f"{said}. 0.5 means that it does not follow at all, 1 that it always does."
+        return f"{said}. 0.5 means not at all, 1 means always."
 
     def _verdict(self) -> str:
         before, after = self.before.best, self.after.best
@@ -115,18 +115,18 @@ class Leakage:
         if after.too_few or before.too_few:
             return "There are too few images to tell whether the model still follows what was removed."
         if high < 0.5:
-            return "Now it leans the other way, by more than chance: the correction may be too strong."
+            return "The model now leans the other way, by more than chance: the correction may be too strong."
         if low <= 0.5:
             return "On these images, there is no sign that the model still follows what was removed."
         if high < before.interval[0]:
             return (
-                "The model follows what was removed less than before, but still more than chance: through correlated "
-                "concepts, which may or may not be legitimate."
+                "The model follows what was removed less than before, but still more than by chance, through "
+                "correlated concepts that may or may not be legitimate."
             )
         if low > before.interval[1]:
             return (
-                "The model follows what was removed more than before: through correlated concepts that count for more "
-                "now, which may or may not be legitimate."
+                "The model follows what was removed more than before, through correlated concepts that now contribute "
+                "more and that may or may not be legitimate."
             )
         return (
             "The model still follows what was removed, through correlated concepts that may or may not be legitimate. "
@@ -173,7 +173,7 @@ def measure_leakage(
     if trained is None:
         if not hasattr(model, "restore"):
             raise ChoqolateError(
-                f"Expected the model before the removal with a {type(model).__name__}, which cannot restore concepts. "
+                f"Expected the model before the removal, because a {type(model).__name__} cannot restore concepts. "
                 "Give it as trained=..."
             )
         trained = model.restore()
@@ -221,11 +221,23 @@ def _group_probe(rows: ConceptScores, remaining: list[str], train: ConceptScores
         here = (rows.labels == label) & (sides != 0)
         if here.sum() >= FEWEST_ROWS and len(set(sides[here].tolist())) == 2:
             folds = stratified_folds(sides[here], _FOLDS)
-            predicted[here] = metrics.probe_predictions(scores[here], sides[here], folds)
+            found = metrics.probe_predictions(scores[here], sides[here], folds)
+            predicted[here] = found - _means_elsewhere(sides[here], folds)
         else:
             sides = np.where(here, 0.0, sides)
-    found = metrics.within_class_auc(predicted, sides, rows.labels.tolist())
-    return None if math.isnan(found.value) else found
+    area = metrics.within_class_auc(predicted, sides, rows.labels.tolist())
+    return None if area.too_few else area
+
+
+def _means_elsewhere(targets: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """For each row the mean target of the other folds.
+
+    It is a part of the row's prediction that says nothing about the row: the more of the upper side its own fold has,
+    the lower it is, which would push an AUC over all folds below 0.5.
+    """
+    sums, sizes = np.bincount(folds, targets, _FOLDS), np.bincount(folds, minlength=_FOLDS)
+    means: np.ndarray = ((targets.sum() - sums) / (len(targets) - sizes))[folds]
+    return means
 
 
 def _several(names: tuple[str, ...], what: str) -> str:
