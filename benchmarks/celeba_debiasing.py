@@ -282,7 +282,7 @@ def show_methods(rows: dict[str, Row], measured: Measured, n_train: int, n_test:
 def show_differences(rows: dict[str, Row], measured: Measured, n_train: int, n_test: int) -> None:
     """Print the worst group of removal minus that of others, paired by resampling."""
     show_head(["worst group of", "minus", "difference", "usual ±", "corrected ±", "resamplings in favor"])
-    for ours in REMOVALS:
+    for ours in [name for name in REMOVALS if name in measured]:
         for other in [name for name in AGAINST if name in measured]:
             pairs = zip(measured[ours], measured[other], strict=True)
             gaps = [one["worst_group"] - two["worst_group"] for one, two in pairs]
@@ -302,7 +302,10 @@ def show_probes(probed: list[dict[str, float]]) -> None:
 
 def show_gains(table: cq.ConceptScores, shares: dict[str, list[np.ndarray]]) -> None:
     """Print the concepts whose share grows most from removal to training without the spurious concepts."""
-    removal, again, before = (np.mean(shares[name], axis=0) for name in ("rescale", "oracle", "baseline"))
+    compared = "rescale", "oracle", "baseline"
+    if not all(name in shares for name in compared):
+        return
+    removal, again, before = (np.mean(shares[name], axis=0) for name in compared)
     correlations = gender_correlations(table)
     show_head(["concept", "as trained", "removed", "trained without", "gain", "correlation with Male"])
     for index in np.argsort(removal - again)[:GAINS]:

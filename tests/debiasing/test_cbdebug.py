@@ -54,8 +54,11 @@ def test_weights_can_be_given_and_are_those_of_the_labelled_training_rows(table,
     expected = cbdebug(models, labelled, SPURIOUS, weights=np.ones(360))
     X = table.part("test").select(ones[0].concepts_).frame
     assert np.array_equal(ones[0].class_scores(X), expected[0].class_scores(X))
-    with pytest.raises(cq.ChoqolateError, match="a weight for each of the 400 labelled training rows, but got 360"):
+    with pytest.raises(cq.ChoqolateError, match=r"each of the 400 labelled training rows, but got shape \(360,\)"):
         cbdebug(models, table, SPURIOUS, weights=np.ones(360))
+    for wrong in (np.zeros(400), np.full(400, -1.0), np.full(400, np.nan)):
+        with pytest.raises(cq.ChoqolateError, match="finite weights of at least zero"):
+            cbdebug(models, table, SPURIOUS, weights=wrong)
 
 
 def test_a_split_that_was_made_for_the_models_is_that_of_the_training(table):
@@ -78,7 +81,7 @@ def test_concepts_that_the_models_were_trained_without_stay_left_out(table):
 def test_models_of_other_kinds_and_unknown_concepts_are_refused(table, models):
     other = trained(table, 1, n_nodes=3, epochs=1)
     for several in ([*models, *other], []):
-        with pytest.raises(cq.ChoqolateError, match="differ in their seed only"):
+        with pytest.raises(cq.ChoqolateError, match="differ only in their seed"):
             cbdebug(several, table, SPURIOUS)
     with pytest.raises(cq.ChoqolateError, match="lake"):
         cbdebug(models, table, ["lake"])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from choqolate._util.checks import find_concepts
 from choqolate.concepts.backbones import Backbone
@@ -27,7 +28,7 @@ def cbdebug(
     table: ConceptScores,
     spurious: Iterable[str],
     *,
-    weights: np.ndarray | None = None,
+    weights: ArrayLike | None = None,
     keep_concepts: bool = False,
     augment: bool = False,
     backbone: Backbone | None = None,
@@ -76,11 +77,7 @@ def cbdebug(
     train = table.with_split().part("train").labelled()
     if weights is None:
         weights = permutation_weights(train.labels, train.scores[:, places], random_state=random_state)
-    if len(weights) != len(train):
-        raise ChoqolateError(
-            f"Expected a weight for each of the {len(train):,} labelled training rows, but got {len(weights):,}. Leave "
-            "weights out, or give them in the order of the table."
-        )
+    weights = _checked(weights, len(train))
     note: dict[str, Any] = {"method": "CBDebug", "rows": len(train), "effective_rows": effective_rows(weights)}
     if augment:
         scorer = ImageScorer.of(models[0], backbone)
@@ -111,13 +108,26 @@ def concepts_without(models: Sequence[ConceptModel], table: ConceptScores, spuri
     return tuple(name for name in table.concepts if name in gone)
 
 
+def _checked(weights: ArrayLike, n_rows: int) -> np.ndarray:
+    """Weights of rows as an array ``(n_rows,)``."""
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n_rows,):
+        raise ChoqolateError(
+            f"Expected a weight for each of the {n_rows:,} labelled training rows, but got shape {found.shape}. Leave "
+            "weights out, or give them in the order of the table."
+        )
+    if not np.isfinite(found).all() or (found < 0).any() or not found.any():
+        raise ChoqolateError("Expected finite weights of at least zero, some of them above zero. Leave weights out.")
+    return found
+
+
 def _common_parameters(models: Sequence[ChoqolateClassifier]) -> dict[str, Any]:
     """Parameters of all models but the seed, with balanced classes."""
     every = [model.get_params() | {"random_state": None, "class_weight": "balanced"} for model in models]
     if not every or any(parameters != every[0] for parameters in every):
         raise ChoqolateError(
-            "Expected trained models that differ in their seed only, but got others or none. Call cbdebug once for "
-            "each kind of model."
+            "Expected trained models that differ only in their seed, but got none, or models that differ in more. Call "
+            "cbdebug once for each kind of model."
         )
     del every[0]["random_state"]
     return every[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from choqolate._util.checks import as_labels, check_classes, check_number, check_seed
 from choqolate._util.progress import item_bar
+from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.validation import stratified_folds
 
@@ -46,7 +47,7 @@ def permutation_weights(
 
     Args:
         y: labels ``(n,)``.
-        S: scores of the spurious concepts ``(n, k)``, or of one ``(n,)``.
+        S: scores of the spurious concepts ``(n, k)``, or of one ``(n,)``; an array, a DataFrame or ``ConceptScores``.
         n_permutations: how many permutations to average over.
         n_folds: number of parts, each of which is predicted by a fit on the others.
         random_state: seed of the permutations.
@@ -114,7 +115,14 @@ def _held_out(
 
 
 def _as_columns(S: Any) -> np.ndarray:
-    scores = np.asarray(S, dtype=np.float64)
+    scores = S.scores if isinstance(S, ConceptScores) else S
+    try:
+        scores = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ChoqolateError(
+            f"Expected the scores of the spurious concepts as an array of numbers, but got {type(S).__name__} with "
+            "other values."
+        ) from None
     scores = scores[:, None] if scores.ndim == 1 else scores
     if scores.ndim != 2 or not scores.shape[1]:
         raise ChoqolateError(
@@ -132,7 +140,7 @@ def _as_codes(y: Any, n_rows: int) -> np.ndarray:
     check_classes(classes)
     if len(classes) > MOST_CLASSES:
         raise ChoqolateError(
-            f"Expected at most {MOST_CLASSES} classes, but y has {len(classes)}. Pass coarser labels, such as those of "
-            "the groups of classes that share a bias."
+            f"Expected at most {MOST_CLASSES} classes, but y has {len(classes)}. Pass coarser labels, such as one "
+            "label for all classes that share a bias."
         )
     return np.asarray(codes)
