@@ -113,7 +113,7 @@ def test_too_few_names_are_refused(table):
 
 
 def test_names_need_scores_or_embeddings(table):
-    with pytest.raises(cq.ChoqolateError, match="other names or the embeddings of the images"):
+    with pytest.raises(cq.ChoqolateError, match="other names or embeddings of the images"):
         control_table(table, "names", seed=0)
 
 

@@ -583,7 +583,7 @@ def test_options_of_controls_need_controls(run, other_names):
     code, _, err = run("eval", "model", "birds.parquet", "--controls", "--stream")
     assert (code, "Controls need the table in memory" in err) == (2, True)
     code, _, err = run("eval", "model", "birds.parquet", "--controls", "--split", "val")
-    assert (code, "Controls are measured on the rows held out" in err) == (2, True)
+    assert (code, "Controls are measured on the held-out rows" in err) == (2, True)
     code, _, err = run("explain", "model", "--controls")
     assert (code, "Expected --scores" in err) == (2, True)
     code, _, err = run("explain", "model", "--scores", "birds.parquet", "--controls", "--against", "model")

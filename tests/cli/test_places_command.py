@@ -53,7 +53,7 @@ def test_from_the_scores_of_a_classifier_to_a_model_that_says_what_its_labels_ar
     assert [line.split() for line in done.out.splitlines()[2:5]] == [
         ["home", "or", "hotel", "10"],
         ["workplace", "10"],
-        ["none:", "left", "out", "10"],
+        ["none", "(left", "out)", "10"],
     ]
     assert "choqolate score COCO --dataset coco --option places=places.csv -o scores.parquet" in done.out
     assert cq.datasets.read_dataset("coco", "coco", places="places.csv").labels_from == PSEUDO

@@ -69,7 +69,7 @@ def test_the_folder_that_paths_start_from(table, tmp_path):
     rows = read_csv(file, root=tmp_path / "photos")
     assert rows.paths.tolist() == ["sub/a.jpg", absolute]
     assert rows.files() == [str(tmp_path / "photos/sub/a.jpg"), absolute]
-    with pytest.raises(ChoqolateError, match=r"paths of .*photos.csv are relative, but .*nowhere is no folder"):
+    with pytest.raises(ChoqolateError, match=r"paths of .*photos.csv are relative, but .*nowhere is not a folder"):
         read_csv(file, root=tmp_path / "nowhere")
 
 

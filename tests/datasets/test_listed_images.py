@@ -85,7 +85,7 @@ def test_coco_with_splits_and_one_folder(tmp_path):
             f"image,class\n{COCO[0]},cultural\n{COCO[0].split('/')[1]},cultural\n",
             "every image once in .*places.csv, but val2017/0.* appears on lines 2 and 3",
         ),
-        ("image,class\n1.jpg,cultural\n", "in train2017 and val2017 of .*, none of 1 is there, such as '1.jpg'"),
+        ("image,class\n1.jpg,cultural\n", "in train2017 and val2017 of .*, but none of 1 is there, such as '1.jpg'"),
         ("image\n1.jpg\n", "expected a column called class or label .*got the columns 'image'"),
         ("image,class\ntwice.jpg,cultural\n", "the folder of 'twice.jpg' in line 2 .*in train2017 and in val2017"),
     ],

@@ -113,7 +113,7 @@ def test_scores_that_are_not_of_the_365_places_are_refused(tmp_path):
         list(location_types()), random_scores()[:, :160]
     )
     assert "'moon', which Places365 does not have" in refused([*names[:-1], "moon"])
-    assert "366 columns with some named twice" in refused(
+    assert "366 columns with some places named twice" in refused(
         [*names, "Kitchen"], np.hstack([random_scores()] * 2)[:, :366]
     )
     assert "Expected the path of each image" in refused(names, paths=None)
@@ -203,7 +203,7 @@ def test_places_become_classes(tmp_path):
     assert rows.notes[:-1] == (
         source,
         "3 of 8 images show none of the 160 indoor places: left out",
-        "1 image with a place that is none of the 365 ('moon'): left out",
+        "1 image with a place that is not among the 365 ('moon'): left out",
         "1 of 4 labelled images are not in train2017 or val2017: left out",
     )
     assert set(rows.split) <= {"train", "test"}

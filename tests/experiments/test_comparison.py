@@ -289,7 +289,7 @@ def test_what_a_control_lacks_is_a_reason_and_no_failure(tmp_path):
     source = table_source(tmp_path / "own.parquet")
     settings = {"names": RunSetting(parameters={"n_nodes": 2, "epochs": 1}, control="names")}
     (found,) = run_settings([Declared(source, settings, [0])], Results(tmp_path / "r.jsonl"), verbose=False)
-    assert found["names"].reason.startswith("Expected scores of other names or the embeddings of the images")
+    assert found["names"].reason.startswith("Expected scores for other names or embeddings of the images")
     assert not found["names"].failed
 
 
@@ -371,7 +371,7 @@ def test_a_method_of_ones_own_takes_part_in_every_table_with_one_flag(source, tm
         ({"D": [1]}, "but it has no parameter 'D'"),
         ({"C": []}, "but 'C' has"),
         ({"C": "abc"}, "but 'C' has 'abc'"),
-        ({"C": [object()]}, "Values are finite numbers, texts, booleans or None"),
+        ({"C": [object()]}, "Values are finite numbers, strings, booleans or None"),
         ({"C": [1.0, float("inf")]}, r"'C' has \[1.0, inf\]. Values are finite numbers"),
     ],
 )
@@ -423,7 +423,7 @@ def test_tables_of_ones_own_beside_the_published_data_take_part(tmp_path):
         "--processes", 1,
     )  # fmt: skip
     assert said.code == 0, said.err
-    assert "mine.parquet takes part as a data set of your own" in " ".join(said.out.split())
+    assert "including mine.parquet as a data set of your own" in " ".join(said.out.split())
     assert "mine: Accuracy mean" in pd.read_csv(tmp_path / "out" / "tables" / "accuracy.csv").columns
 
 

@@ -113,4 +113,4 @@ def test_classes_of_one_test_row_have_no_correlation_within(tmp_path):
 def test_two_concepts_are_too_few(tmp_path):
     table(["sea", "lake"]).save(tmp_path / "own.parquet")
     said = find_experiment("three-concepts").misfit(table_source(tmp_path / "own.parquet"))
-    assert said == "the figure shows three concepts whose scores differ on the test rows, own has 2"
+    assert said == "the figure needs three concepts whose scores differ on the test rows, but own has 2"

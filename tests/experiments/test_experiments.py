@@ -181,7 +181,7 @@ def test_row_7_is_read_a_second_time_with_the_penalty_on_parameters(birds, done,
     table = pd.read_csv(folder / "tables" / "components.csv")
     assert table["Row"].astype(str).tolist() == names
     (note,) = done["components"].shown.notes
-    assert "that is a conjecture" in note
+    assert "This is a conjecture" in note
 
 
 def test_seeds_differ_in_their_order_of_batches_in_one_row_alone(birds, done, folder):
@@ -231,8 +231,8 @@ def test_what_the_paper_leaves_open_is_said_beside_every_table(done, folder):
     assert "The learning rate is 0.1" in gradient
     assert "the gray line is the weight times the largest pull" in gradient
     page = (folder / "summary.md").read_text()
-    assert "linear layers uniformly within ±1/√(number of inputs)" in page
-    assert "HSIC is normalized (CKA) with a linear kernel, CKNNA counts 10 neighbors" in page
+    assert "linear layers start uniformly within ±1/√(number of inputs)" in page
+    assert "HSIC is normalized (CKA) and has a linear kernel. CKNNA has k = 10 neighbors" in page
 
 
 def test_figures_of_one_data_set_have_its_title(done):
@@ -260,7 +260,9 @@ def test_everything_runs_on_many_classes_without_groups_or_says_why_not(tmp_path
     places = {"own": table_source(tmp_path / "own.parquet")}, tmp_path / "out"
     found = reproduce(list(EXPERIMENTS.values()), *places, seeds=2, options=options, processes=1, verbose=False)
     reasons = {one.experiment.name: one.lacking["own"] for one in found if one.shown is None}
-    without = 'own has no groups, so no worst one: add a column "group" with values such as "landbird on water"'
+    without = (
+        'own has no groups, so there is no worst group: add a column "group" with values such as "landbird on water"'
+    )
     assert reasons == {"mitigation": without}
     assert not any(one.failed for one in found)
 
@@ -398,7 +400,7 @@ def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddi
             ["reproduce", "--root", ".", "--embeddings", "x"],
             "Expected --embeddings with --scores, but it is given",
         ),
-        (["compare", "--method", "pcbm", "--others", "x"], "Expected --others without --method, which leaves the con"),
+        (["compare", "--method", "pcbm", "--others", "x"], "Expected --others without --method, because --meth"),
     ],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, monkeypatch, arguments, message):

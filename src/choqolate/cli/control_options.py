@@ -41,7 +41,9 @@ EmbeddingsFolder = Annotated[
 ]
 Draws = Annotated[
     int,
-    typer.Option(metavar="N", min=1, help="With --controls: number of random draws. One draw supports no conclusion."),
+    typer.Option(
+        metavar="N", min=1, help="With --controls: number of random draws. One draw is too few for a conclusion."
+    ),
 ]
 
 

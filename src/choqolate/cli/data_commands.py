@@ -69,13 +69,13 @@ Workers = Annotated[
     typer.Option(
         "--workers",
         metavar="N",
-        help="Processes that decode, 0 for none; with Ray, those that encode.",
+        help="Processes that decode images, 0 for none. With Ray, processes that encode images.",
         show_default=False,
     ),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option("--batch-size", metavar="N", help="Images encoded at a time.", show_default=False),
+    typer.Option("--batch-size", metavar="N", help="Number of images to encode at a time.", show_default=False),
 ]
 OnErrorOption = Annotated[
     OnError,

@@ -31,38 +31,42 @@ def explain(
     model: ModelFolder,
     scores: Annotated[
         Path | None,
-        typer.Option(metavar="SCORES", help="Look at it on this table of concept scores.", show_default=False),
+        typer.Option(metavar="SCORES", help="Table of concept scores to explain the model on.", show_default=False),
     ] = None,
     image: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Explain this image, from its pixels; can be repeated.", show_default=False),
+        typer.Option(metavar="FILE", help="Image file to explain; can be repeated.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a report, one HTML page.", show_default=False),
+        typer.Option("--output", "-o", metavar="FILE", help="Write a report to this HTML file.", show_default=False),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="OTHER",
-            help="Compare with this model, node by node and, with --scores, image by image where they disagree.",
+            help="Compare with this model, node by node and, with --scores, on each image where the two disagree.",
             show_default=False,
         ),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the images of SCORES are, if they have moved.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Folder with the images of SCORES, if they have moved.", show_default=False
+        ),
     ] = None,
     backbone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Encoder for --image, if it has moved.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Encoder for --image, if the folder of the encoder has moved.", show_default=False
+        ),
     ] = None,
     controls: WithControls = False,
     others: Others = None,
     embeddings: EmbeddingsFolder = None,
     draws: Draws = 3,
 ) -> None:
-    """Show what a model does: its nodes, its images, its suspects; or what it makes of a new image.
+    """Show what a model does: its nodes, images and suspect concepts. With --image, explain a new image.
 
     Example: [bold]choqolate explain model --scores scores.parquet -o report.html[/]
 

@@ -136,7 +136,7 @@ def evaluate_model(
         raise ChoqolateError("Expected --controls or --stream, but got both. Controls need the table in memory.")
     if controls and split is not None:
         raise ChoqolateError(
-            "Expected --controls or --split, but got both. Controls are measured on the rows held out. Leave out one."
+            "Expected --controls or --split, but got both. Controls are measured on the held-out rows. Leave out one."
         )
     show_start(model)
     from choqolate.analysis.evaluation import evaluate

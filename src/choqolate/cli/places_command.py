@@ -36,7 +36,7 @@ def places(
     precision: PrecisionName = Precision.auto,
     embeddings: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where embeddings are kept; by default in the user's cache."),
+        typer.Option(metavar="FOLDER", help="Folder for embeddings; by default in the user's cache."),
     ] = None,
     workers: Workers = None,
     batch_size: BatchSize = None,

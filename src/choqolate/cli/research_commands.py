@@ -81,7 +81,7 @@ def compare(
     if method and (others is not None or embeddings is not None):
         given = "--embeddings" if others is None else "--others"
         raise ChoqolateError(
-            f"Expected {given} without --method, which leaves the controls out. Leave out one of them."
+            f"Expected {given} without --method, because --method leaves the controls out. Leave out one of the two."
         )
     check_control_options(True, others, embeddings)
     check_engine(engine, address)
@@ -193,7 +193,7 @@ def reproduce(
     processes: Processes = None,
     engine: EngineName = Engine.local,
     address: Address = None,
-    list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and stop.")] = False,
+    list_them: Annotated[bool, typer.Option("--list", help="List the tables and figures, and exit.")] = False,
 ) -> None:
     """Reproduce the paper's tables and figures, with its numbers next to ours.
 
@@ -281,7 +281,7 @@ def _source(
     if images is not None:
         raise ChoqolateError("Expected no --images with birds, which have their own. Leave it out.")
     if others is not None:
-        raise ChoqolateError("Expected SCORES with --others, but none are given. Name the table of the same images.")
+        raise ChoqolateError("Expected SCORES with --others, but none are given. Give a table of the same images.")
     n_images = QUICK_IMAGES if quick else N_IMAGES
     tell(f"no scores given: on {n_images:,} drawn birds" if data is None else f"drawing {n_images:,} birds")
     return replace(birds_source(output, n_images), spurious=spurious)

@@ -80,7 +80,7 @@ Also = Annotated[
     typer.Option(
         metavar="MODULE:CLASS",
         help="An estimator of your own to compare with all others; can be repeated. With an attribute tuning_grid (a "
-        "dictionary from parameters to values), it is tuned like the others.",
+        "dictionary from parameters to values), it is tuned like the other methods.",
         show_default=False,
     ),
 ]
@@ -134,7 +134,7 @@ Methods = Annotated[
         metavar="NAME",
         help="Compare only these methods, without controls: choqolate, choqolate-auto, pcbm, pscbm, "
         "sparse-autoencoder, slr-avd, logistic, l1-logistic, l1-logistic-refitted, or an estimator of your own as "
-        "module:Class; can be repeated. The first is compared with the others.",
+        "module:Class; can be repeated. The first method is compared with all others.",
         show_default=False,
     ),
 ]

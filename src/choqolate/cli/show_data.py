@@ -104,7 +104,7 @@ def show_places(predicted: PlacePredictions, source: Path, output: Path) -> None
     counts = Counter(predicted.classes)
     for name in sorted(name for name in counts if name is not None):
         table.add_row(name, f"{counts[name]:,}")
-    table.add_row("none: left out", f"{counts[None]:,}")
+    table.add_row("none (left out)", f"{counts[None]:,}")
     console.print(Text(f"{counted(len(predicted), 'image')}, places predicted by {predicted.model}"), soft_wrap=True)
     console.print(table)
     console.print(Text("pseudo-labels, not annotations", style="dim"))

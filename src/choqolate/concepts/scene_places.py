@@ -81,7 +81,7 @@ def _scored(source: Any) -> PlacePredictions | None:
     """What a classifier's scores say; ``None`` if the source holds images."""
     if isinstance(source, ConceptScores):
         name = source.provenance.backbone.name
-        return PlacePredictions.from_scores(source, _model_name(name) if name else "a classifier of the user")
+        return PlacePredictions.from_scores(source, _model_name(name) if name else "a classifier of your own")
     if isinstance(source, Manifest | Embeddings) or Path(source).is_dir():
         return None
     if not Path(source).exists():

@@ -48,7 +48,7 @@ def read_csv(path: str | os.PathLike[str], root: str | os.PathLike[str] | None =
     folder = file.parent if root is None else Path(root)
     if root is not None and not folder.is_dir():
         raise ChoqolateError(
-            f"Expected the folder to which the paths of {file} are relative, but {folder} is no folder."
+            f"Expected the folder to which the paths of {file} are relative, but {folder} is not a folder."
         )
     table = read_columns(file, COLUMN_NAMES, required=("path",))
     paths = [_as_here(written, folder) for written in table.cells["path"]]

@@ -40,7 +40,7 @@ def write(path: Path, table: ConceptScores) -> None:
     if writer is _write_csv and table.provenance.labels_from is not None:
         warnings.warn(
             f"{path} does not say what its labels are ({table.provenance.labels_from}). Save the table as .parquet to "
-            "keep that.",
+            "keep this information.",
             ChoqolateWarning,
             stacklevel=3,
         )

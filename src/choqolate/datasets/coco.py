@@ -63,7 +63,7 @@ def read(
     else:
         raise ChoqolateError(
             f"Expected labels= with a CSV file of classes or places= with one of predicted places, but got "
-            f"{'neither' if labels is None else 'both'}. COCO says what is in an image, not what kind of place it is. "
+            f"{'neither' if labels is None else 'both'}. COCO says what is in an image, not what place it shows. "
             "Write a file such as\nimage,class\nval2017/000000000139.jpg,home or hotel\n"
             "or predict the places: choqolate places COCO -o coco.places.csv"
         )
@@ -75,8 +75,8 @@ def read(
     _check_once([paths[row] for row in rows], [lines[row] for row in rows], given.file)
     if not rows:
         raise ChoqolateError(
-            f"expected the images of {given.file} in {' and '.join(present)} of {folder}, none of {len(wanted)} is "
-            f"there, such as {images[wanted[0]]!r}"
+            f"Expected the images of {given.file} in {' and '.join(present)} of {folder}, but none of {len(wanted)} is "
+            f"there, such as {images[wanted[0]]!r}. Check the file names."
         )
     left_out = len(wanted) - len(rows)
     note = f"{left_out} of {len(wanted)} labelled images are not in {' or '.join(present)}: left out"
@@ -155,7 +155,7 @@ def _read_places(file: Path) -> _Labels:
         notes.append(f"{outside:,} of {counted(len(classes), 'image')} show none of the 160 indoor places: left out")
     if unknown:
         names = listed(list(dict.fromkeys(unknown)), 3)
-        notes.append(f"{counted(len(unknown), 'image')} with a place that is none of the 365 ({names}): left out")
+        notes.append(f"{counted(len(unknown), 'image')} with a place that is not among the 365 ({names}): left out")
     return _Labels(file, table, classes, labels_from, tuple(notes))
 
 
@@ -195,7 +195,7 @@ coco/
 and a CSV file of labels:
     image,class
     val2017/000000000139.jpg,home or hotel
-or of predicted places, as choqolate places writes it:
+or of predicted places, as written by choqolate places:
     image,place
     val2017/000000000139.jpg,living_room""",
     split="from the labels, or made here: 30% of each class for testing",

@@ -109,7 +109,7 @@ class PlacePredictions:
         """
         places = _check_places(scores.concepts)
         if scores.paths is None or any(path is None for path in scores.paths):
-            raise ChoqolateError("Expected the path of each image beside its scores, but some rows have none. Add it.")
+            raise ChoqolateError("Expected the path of each image with its scores, but some rows have none. Add them.")
         twice = [path for path, number in Counter(scores.paths.tolist()).items() if number > 1]
         if twice:
             raise ChoqolateError(
@@ -165,7 +165,7 @@ def _check_places(names: Sequence[str]) -> list[str]:
     missing = [place for place in places365() if place not in set(found)]
     if not unknown and not missing and len(found) == len(places365()):
         return [place for place in found if place is not None]
-    came = f"{listed(missing, 3)} missing" if missing else "some named twice"
+    came = f"{listed(missing, 3)} missing" if missing else "some places named twice"
     came = f"{listed(unknown, 3)}, which Places365 does not have" if unknown else came
     raise ChoqolateError(
         f"Expected one column of scores for each of the 365 places of Places365, such as {listed(places365()[:3])}, "
@@ -193,8 +193,8 @@ def _read_npz(path: Path) -> ConceptScores:
         wanted = f"{len(names):,} names in places" if "places" in found else f"the {len(names):,} classes of Places365"
         raise ChoqolateError(
             f"Expected scores of shape ({n_files}, {len(names)}) in {path}, one row for each of {n_files:,} files and "
-            f"one column for each of {wanted}, but their shape is {shape}. Save the scores of all places, or the names "
-            "of their columns as the array places."
+            f"one column for each of {wanted}, but their shape is {shape}. Save the scores of all places, or add the "
+            "names of the columns as an array named places."
         )
     return ConceptScores(found["scores"], names, paths=_texts(found["files"]))
 

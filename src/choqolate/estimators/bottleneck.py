@@ -310,8 +310,8 @@ def check_alike(runs: Sequence[Bottleneck]) -> None:
         if differing:
             may = ", ".join(runs[0].of_a_run)
             raise ChoqolateError(
-                f"expected estimators that differ in {may} only, they differ in {listed(differing)}: "
-                "fit them one by one"
+                f"Expected estimators that differ only in {may}, but they differ in {listed(differing)}. Fit them one "
+                "by one."
             )
         run._check_parameters()
 

@@ -72,11 +72,11 @@ def _unfinished(runs: Mapping[Label, Runs]) -> str:
     said = []
     if falling:
         said.append(
-            "Not converged, loss still falling in the last tenth of training (median over the runs): "
+            "Not converged: the loss was still falling in the last tenth of training (median over the runs): "
             f"{', '.join(falling.values())}."
         )
     if lost:
-        said.append(f"Lost what it had reached, and went back to its best epoch: {', '.join(lost.values())}.")
+        said.append(f"Ended well above its lowest loss and went back to its best epoch: {', '.join(lost.values())}.")
     return " ".join(said)
 
 
@@ -93,7 +93,7 @@ def _removal_note(source: Source) -> str:
     if not len(known):
         return REMOVAL_NOTE
     probe = known.mean()
-    held = ": what is removed from the models is not gone from the scores" if probe >= MOSTLY else ""
+    held = ": what was removed from the models is still in the scores" if probe >= MOSTLY else ""
     return (
         f"{REMOVAL_NOTE} A linear probe computes the removed scores from the other {len(core):,} with an R² of "
         f"{probe:.2f} on average{held}."

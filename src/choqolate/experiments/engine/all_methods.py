@@ -18,9 +18,9 @@ from choqolate.experiments.engine.tuning import validation_split
 
 SEEDS = 20
 OVER_SCORES = (
-    "The nodes of PSCBM weigh concept units that are learned from all scores. Over these units, as its authors read "
-    "it, a concept that is not kept counts as zero; over scores are the weights of the scores themselves, through the "
-    "units."
+    "The nodes of PSCBM weight concept units that are learned from all scores. Its first row is over these units, as "
+    'in its authors\' work; a concept that is not kept counts as zero. The row "over scores" is for the weights of the '
+    "scores themselves, through the units."
 )
 
 
@@ -61,7 +61,7 @@ def chosen(source: Source, runs: Mapping[Any, Runs]) -> str:
 def _validation_rows(source: Source) -> str:
     table = source.load()
     own = table.rows.has_part("val")
-    kind = "validation rows" if own else "training rows that were held out for it"
+    kind = "validation rows" if own else "training rows held out for tuning"
     return f"{len(validation_split(table)[1]):,} {kind}"
 
 

@@ -61,7 +61,7 @@ def misfit(source: Source) -> str | None:
     varying = int((np.ptp(source.load().part("test").scores, axis=0) > 0).sum())
     if varying >= 3:
         return None
-    return f"the figure shows three concepts whose scores differ on the test rows, {source.title} has {varying}"
+    return f"the figure needs three concepts whose scores differ on the test rows, but {source.title} has {varying}"
 
 
 class Diagonal(NamedTuple):

@@ -27,15 +27,15 @@ SHOWN_COUNTS = (5, 10, 20)
 COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
 RECURRENCE = (
     "Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the attributions at "
-    "least 0.8); runs of seeds that are added later are not compared with the earlier ones."
+    "least 0.8). If seeds are added later, their runs are not compared with the earlier runs."
 )
 NOTE = (
     "Concepts per class: how many concepts make up 95% of the attributions of a class through both layers. Accuracy at "
     "k: each class keeps its k largest concepts, and class scores are shifted to the class shares of the training "
     f"rows; ANEC is the mean over k = {', '.join(map(str, NEC_COUNTS))}. For models with interactions, or with units "
-    "that are not linear, this is a linear surrogate; the concepts of PSCBM are learned units, each of which reads all "
-    f"scores. {RECURRENCE} l1 logistic regression is a sparse reference without nodes; its refit is "
-    "trained again, almost without a penalty, on the concepts that each class selected."
+    "that are not linear, this is a linear surrogate. The concepts of PSCBM are learned units, each computed from all "
+    f"scores. {RECURRENCE} l1 logistic regression is a sparse reference without nodes. Refitted means trained again, "
+    "almost without a penalty, on the concepts that each class selected."
 )
 
 

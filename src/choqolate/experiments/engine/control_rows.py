@@ -25,8 +25,8 @@ NOTE = (
 REMOVAL = (
     "After removal: the spurious concepts are removed from the trained models, without training again (CHOQ-PCR; in "
     "the other methods, they are frozen at their mean). Follows the bias: AUC of the class score within a class, for "
-    "the group that is usual for the class in training (without groups: for the spurious concepts being high or low in "
-    "the way that is usual for the class); 0.5 means that the model does not follow the bias."
+    "the group that is usual for the class in training (without groups: for scores of the spurious concepts that are "
+    "high or low as usual for the class); 0.5 means that the model does not follow the bias."
 )
 
 

@@ -88,7 +88,7 @@ def checks_table(rows: GradientRows) -> Table:
     texts = [
         (f"{T:g}", f"{l1:g}", *(f"{relative:.1e}" for _, relative in each.values())) for (l1, T), each in found.items()
     ]
-    title = "Proposition 1 (T = 1) and Corollary 1: largest difference to the formula over the largest gradient"
+    title = "Proposition 1 (T = 1) and Corollary 1: largest difference from the formula over the largest gradient"
     return Table(title, ("T", "l1", *ways), (), [Row(row, ()) for row in texts])
 
 
@@ -119,10 +119,16 @@ def anchors_table(course: Course) -> Table:
         texts = [f"{temperature:g}", course.rows.concepts[anchor.concept], decimal(anchor.share)]
         texts += [decimal(at_end(course, run).on_pairs), _from_to(first, last), f"{up[0]} to {up[1]}"]
         rows.append(Row(tuple(texts), ()))
-    heads = ("T", "Leads at the end", "Its share", "Weight on pairs", "Rank r of pull and correlation with it")
+    heads = (
+        "T",
+        "Leading concept at the end",
+        "Its share",
+        "Weight on pairs",
+        "Rank r of pull and correlation with it",
+    )
     n_concepts = len(course.rows.concepts)
     title = f"Anchors of class {course.rows.classes[-1]}, start to end of training"
-    return Table(title, (*heads, f"Concepts of {n_concepts} pulled up"), (), rows)
+    return Table(title, (*heads, f"Concepts pulled up, of {n_concepts}"), (), rows)
 
 
 def _from_to(first: float, last: float, digits: int = 2) -> str:

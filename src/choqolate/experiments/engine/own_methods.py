@@ -212,7 +212,7 @@ def _values_to_try(name: str, estimator: Any, attribute: str) -> dict[str, list[
         if not values[parameter] or isinstance(several, str):
             raise ChoqolateError(
                 f"{expected}, such as {{'penalty': [0.001, 0.01]}}, but {parameter!r} has {several!r}. "
-                "Values are finite numbers, texts, booleans or None."
+                "Values are finite numbers, strings, booleans or None."
             )
     return values
 

@@ -258,7 +258,7 @@ def paper_sources(
             absent[name] = str(error)
     for path in sorted(root.glob("*.parquet")):
         if path.stem not in DATASETS:
-            tell(f"{path.name} takes part as a data set of your own")
+            tell(f"including {path.name} as a data set of your own")
             try:
                 sources[path.stem] = table_source(path)
             except ChoqolateError as error:

@@ -139,7 +139,7 @@ class Tuning:
             validation_split(self.source.load())
         except ChoqolateError as error:
             title = find_method(self.method).title
-            message = f"{title} keeps its default parameters: no rows can be held out to choose on ({error})"
+            message = f"{title} keeps its default parameters: no rows can be held out for tuning ({error})"
             warnings.warn(message, ChoqolateWarning, stacklevel=2)
             return False
         return True

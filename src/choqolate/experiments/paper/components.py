@@ -10,11 +10,11 @@ from choqolate.experiments.paper.protocol import OURS
 from choqolate.experiments.paper.published import COMPONENTS, Component
 
 NOTE = (
-    "Without the softmax, weights are free: neither in [0, 1] nor with sum one, and attributions are absolute Shapley "
-    "values. l1 all penalizes the interactions of both layers, and with free weights the first order too; under the "
-    "softmax a penalty on every weight would be a constant. The paper's row 7, where all weights are alike, is read a "
-    "second time with an l1 penalty on the parameters of both layers before the softmax: that is a conjecture. Free "
-    "weights start from N(0, 1/number of weights)."
+    "Without the softmax, weights are free: they need not be in [0, 1] or sum to one, and attributions are absolute "
+    'Shapley values. "l1 all" penalizes the interactions of both layers and, with free weights, the first order too; '
+    "under the softmax, a penalty on every weight would be a constant. The paper's row 7, where all weights are alike, "
+    "has a second interpretation: an l1 penalty on the parameters of both layers before the softmax. This is a "
+    "conjecture. Free weights start from N(0, 1/number of weights)."
 )
 READ_TWICE = 7
 

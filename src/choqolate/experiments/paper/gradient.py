@@ -6,10 +6,10 @@ from choqolate.experiments.engine.gradient_study import misfit, show_gradient
 from choqolate.experiments.paper.protocol import START
 
 NOTE = (
-    "The gradient of the cross-entropy is error times weight times deviation, over T. It is followed in float64, on "
-    "at most 1,000 training rows, 48 concepts (those that differ most between classes) and eight classes, in a "
-    "training without the penalty. T = 1 is the softmax over class scores without a temperature. Weights and "
-    "gradients are small below 1% of their mean at the start. The pull on a feature is the mean of error times "
+    "The gradient of the cross-entropy is error times weight times deviation, over T. It is followed in float64 while "
+    "a layer trains without the penalty, on at most 1,000 training rows, 48 concepts (those that differ most between "
+    "classes) and eight classes. T = 1 is the softmax over class scores without a temperature. Weights and gradients "
+    "count as small if they are below 1% of their mean at the start. The pull on a feature is the mean of error times "
     "deviation, over T, with the sign reversed: a parameter increases where the pull is positive. The size of a "
     "gradient is the weight times the size of the pull. Where gradients are drawn against weights (T = 1), the gray "
     f"line is the weight times the largest pull, an upper bound on the gradients. {START}, the same for all "

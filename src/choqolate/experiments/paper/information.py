@@ -6,8 +6,8 @@ from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import DATA, published
 
 NOTE = (
-    "HSIC is normalized (CKA) with a linear kernel, CKNNA counts 10 neighbors; both between the scaled scores and the "
-    "node values of the test images. The paper does not say which kernel it uses."
+    "HSIC is normalized (CKA) and has a linear kernel. CKNNA has k = 10 neighbors. Both compare the scaled scores with "
+    "the node values of the test images. The paper does not say which kernel it uses."
 )
 
 EXPERIMENT = Experiment(

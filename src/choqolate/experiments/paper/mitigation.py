@@ -18,9 +18,9 @@ HEADS = ("Method", "No group labels", "No training", "Test time")
 NOTE = (
     "Reweighted: groups count as often as in training. Marks, by column: needs no group labels; trains nothing (not "
     "even the last layer); can be applied to a model in use. The paper marks its oracle, which is trained without the "
-    "spurious concepts, as free of fine-tuning, but not the projections; with unchanged weights, these train nothing. "
-    "Follows the bias: AUC of the class score within a class, for the group that is usual for the class in training "
-    "rather than the others; 0.5 means that the model does not follow the bias."
+    "spurious concepts, as free of fine-tuning. It does not mark the projections, although these train nothing if the "
+    "weights are unchanged. Follows the bias: AUC of the class score within a class, for the group that is usual for "
+    "the class in training rather than the others; 0.5 means that the model does not follow the bias."
 )
 AS_TRAINED, WITHOUT = "as trained", "trained without the spurious concepts"
 
@@ -57,7 +57,7 @@ def _misfit(source: Source) -> str | None:
     table = source.load()
     if table.groups is None:
         such_as = 'add a column "group" with values such as "landbird on water"'
-        return f"{source.title} has no groups, so no worst one: {such_as}"
+        return f"{source.title} has no groups, so there is no worst group: {such_as}"
     unmarked = f"{source.title} has no concepts marked as spurious: name them in a file (--spurious words.txt)"
     return None if table.spurious else unmarked
 

@@ -12,7 +12,7 @@ from choqolate.integral.layer import INITIAL_SPREAD
 START = f"Trained with Adam; the parameters of CHOQOLATE start from N(0, {INITIAL_SPREAD:g}²)"
 DEVIATION = "Standard deviations have n − 1 in the denominator."
 OURS = f"{START}. {DEVIATION}"
-ONE_RUN = f"{START}, linear layers uniformly within ±1/√(number of inputs)."
+ONE_RUN = f"{START}; linear layers start uniformly within ±1/√(number of inputs)."
 ALL_METHODS = f"{ONE_RUN} {DEVIATION}"
 
 Note = str | Callable[[Collected], str]

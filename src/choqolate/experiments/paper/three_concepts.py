@@ -6,10 +6,10 @@ from choqolate.experiments.paper.protocol import ONE_RUN, with_notes
 
 CONCEPTS = ("hair", "muzzle", "tail")
 NOTE = (
-    "The shared diagonal is the first principal component of the standardized scores of the test images; of three "
-    "independent concepts it would have a third of the variance. Within classes: class means subtracted, since classes "
-    "alone can make concepts correlate. In the nodes, absolute weights of the linear network (no penalty) stand beside "
-    "Shapley values; one run of each."
+    "The shared diagonal is the first principal component of the standardized scores of the test images. For three "
+    "independent concepts, it would have a third of the variance. Within classes: class means are subtracted, because "
+    "classes alone can make concepts correlate. The figure of the nodes shows absolute weights of the linear network "
+    "(no penalty) next to Shapley values, for one run of each."
 )
 
 EXPERIMENT = Experiment(
