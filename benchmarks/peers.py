@@ -169,7 +169,7 @@ def pscbm(data: Data, images: np.ndarray | None) -> None:
 def sparse_autoencoder(data: Data) -> None:
     """The first stage beside a plain loop, from the same draws."""
     print_head(
-        f"Sparse autoencoder, {data.name}: largest difference to a plain loop",
+        f"Sparse autoencoder, {data.name}: largest difference from a plain loop",
         ("units", "epochs", "resampled", "loss curve", "encoder", "decoder", "loss at the end"),
     )
     z, _ = data.scaled
