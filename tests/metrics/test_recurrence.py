@@ -36,11 +36,23 @@ def test_recurrence_is_that_of_the_best_of_all_pairings(seed, n_runs, threshold)
 
 def test_the_stability_of_runs_is_this_metric():
     X = np.random.default_rng(0).random((60, 5))
-    for bipolar in (False, True):  # with which presence and absence of a concept are one
-        runs = cq.fit_runs(X, np.arange(60) % 3, seeds=range(3), n_nodes=3, epochs=3, bipolar=bipolar)
-        found, said = metrics.node_recurrence([run.concept_attributions_ for run in runs]), cq.node_stability(runs)
-        np.testing.assert_array_equal(found.recurrence, said.recurrence)
-        np.testing.assert_array_equal(found.similarity, said.similarity)
+    runs = cq.fit_runs(X, np.arange(60) % 3, seeds=range(3), n_nodes=3, epochs=3)
+    found, said = metrics.node_recurrence([run.node_attributions_ for run in runs]), cq.node_stability(runs)
+    np.testing.assert_array_equal(found.recurrence, said.recurrence)
+    np.testing.assert_array_equal(found.similarity, said.similarity)
+
+
+def test_nodes_without_weights_do_not_count():
+    """Methods become sparse by giving nodes up: those that are left may well recur."""
+    sparse = np.vstack([np.eye(5), np.zeros((3, 5))])
+
+    found = metrics.node_recurrence([sparse, sparse[::-1], sparse])
+
+    assert np.nanmean(found.recurrence) == np.nanmean(found.similarity) == 1
+    assert np.isnan(found.recurrence).sum(axis=1).tolist() == [3, 3, 3]
+    np.testing.assert_array_equal(np.isnan(found.similarity[1]), [True] * 3 + [False] * 5)
+    lost = metrics.node_recurrence([np.eye(2), np.diag([1.0, 0.0])])
+    np.testing.assert_array_equal(lost.recurrence, [[1, 0], [1, np.nan]])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class NodeStability:
 
     Nodes of two runs are paired one to one such that the sum of the cosines of their attributions is largest. A node
     recurs in another run if the cosine with its partner is at least 0.8. With ``bipolar``, presence and absence are
-    told apart here: a node of "sea" is not one of "not sea".
+    told apart here: a node of "sea" is not one of "not sea". (Tables of methods add the two, as for Gini.)
 
     Attributes:
         recurrence: share of the other runs in which each node of each run recurs ``(R, N)``.
@@ -105,9 +105,7 @@ class NodeStability:
 
 
 def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
-    """Find the nodes of each run in all other runs, by the concepts that they have in common.
-
-    With ``bipolar``, presence and absence of a concept count as one.
+    """Find the nodes of each run in all other runs.
 
     Args:
         runs: at least two fitted models with the same concepts and the same number of nodes, such as
@@ -127,7 +125,10 @@ def node_stability(runs: Iterable[ConceptModel]) -> NodeStability:
         raise ChoqolateError(f"Expected at least two runs to compare, got {len(models)}. Train more seeds.")
     for model in models:
         check_is_fitted(model)
-    shares = [np.abs(metrics.per_concept(model.node_attributions_, len(model.concepts_))) for model in models]
+    shares = [np.abs(model.node_attributions_) for model in models]
     if len({(tuple(model.concepts_), own.shape) for model, own in zip(models, shares, strict=True)}) > 1:
         raise ChoqolateError("Expected runs with the same concepts and the same number of nodes, got different ones.")
-    return NodeStability(*metrics.node_recurrence(shares))
+    found = metrics.node_recurrence(shares)
+    return NodeStability(
+        np.nan_to_num(found.recurrence), np.nan_to_num(found.similarity)
+    )  # NaN: a node without weights

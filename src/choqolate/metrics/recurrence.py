@@ -19,8 +19,8 @@ class NodeRecurrence(NamedTuple):
     """How often the nodes of R runs are found again in the other runs.
 
     Attributes:
-        recurrence: share of the other runs in which each node recurs ``(R, N)``.
-        similarity: mean cosine of each node with its partners in the other runs ``(R, N)``.
+        recurrence: share of the other runs in which each node recurs ``(R, N)``; NaN for a node without any weight.
+        similarity: mean cosine of each node with its partners in the other runs ``(R, N)``; NaN for the same nodes.
     """
 
     recurrence: Floats
@@ -40,7 +40,8 @@ def node_recurrence(runs: Iterable[ArrayLike], cosine: float = RECURS) -> NodeRe
         cosine: t, from which on two nodes are the same one.
     Returns:
         For each node of each run, in how many of the others it recurs, as a share, and the mean cosine with its
-        partners. The mean of ``recurrence`` is the share of nodes that recur in another run.
+        partners. The mean of ``recurrence`` over the nodes that have weights is the share of nodes that recur in
+        another run.
     Raises:
         ChoqolateError: if there are fewer than two runs, their shapes differ, or something is not finite.
 
@@ -59,7 +60,10 @@ def node_recurrence(runs: Iterable[ArrayLike], cosine: float = RECURS) -> NodeRe
     cosines = np.stack(
         [[match_nodes(one, other)[2] for j, other in enumerate(shares) if j != i] for i, one in enumerate(shares)]
     )
-    return NodeRecurrence((cosines >= cosine).mean(axis=1), cosines.mean(axis=1))
+    used = np.array([own.any(axis=1) for own in shares])
+    return NodeRecurrence(
+        np.where(used, (cosines >= cosine).mean(axis=1), np.nan), np.where(used, cosines.mean(axis=1), np.nan)
+    )
 
 
 def match_nodes(one: ArrayLike, other: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

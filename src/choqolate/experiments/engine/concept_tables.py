@@ -27,7 +27,7 @@ SHOWN_COUNTS = (5, 10, 20)
 COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
 RECURRENCE = (
     "Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the attributions at "
-    "least 0.8). If seeds are added later, their runs are not compared with the earlier runs."
+    "least 0.8); nodes without any weight do not count. If seeds are added later, their runs are not compared with the earlier runs."
 )
 NOTE = (
     "Concepts per class: how many concepts make up 95% of the attributions of a class through both layers. Accuracy at "

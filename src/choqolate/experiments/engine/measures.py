@@ -104,12 +104,15 @@ def measuring(
 
 
 def recurrence(models: Sequence[ConceptModel]) -> list[Metrics]:
-    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean."""
+    """For each of several runs that were trained together, how often its nodes recur in the others, in the mean.
+
+    Nodes without any weight do not count. With ``bipolar``, presence and absence of a concept are one.
+    """
     nodes = [metrics.per_concept(one.node_attributions_, len(one.concepts_)) for one in models]
     if len(nodes) < 2 or len({shares.shape for shares in nodes}) > 1:  # some methods choose how many nodes they have
         return [{} for _ in models]
-    found = metrics.node_recurrence(nodes)
-    return [{"recurrence": float(shares.mean())} for shares in found.recurrence]
+    used = [shares[~np.isnan(shares)] for shares in metrics.node_recurrence(nodes).recurrence]
+    return [{"recurrence": float(shares.mean()) if len(shares) else None} for shares in used]
 
 
 def measure_removal(model: ConceptModel, table: ConceptScores) -> Metrics:

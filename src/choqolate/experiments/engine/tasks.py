@@ -28,7 +28,7 @@ from choqolate.experiments.engine.sources import (
 )
 
 Config = dict[str, Any]
-PROTOCOL = 3
+PROTOCOL = 4
 """Goes up when methods, tuning or measures change, so that runs from before and after are not mixed."""
 DRAWS = 5
 """Number of different draws of a control; seeds share them in turn."""
