@@ -45,18 +45,21 @@ def accuracy_gap(first: Sequence[Evaluation], second: Sequence[Evaluation]) -> G
     Student's distribution. The reaches are added as squares, which is wide rather than narrow, because some of the
     spread of the runs comes from the images.
     """
-    from scipy.stats import t
-
     d = _shares_right(first) - _shares_right(second)
     n = len(d) + 2
     center = d.sum() / n
     reach = _Z * math.sqrt(((d**2).sum() + 2) / n - center**2) / math.sqrt(n)
-    for runs in (first, second):
-        accuracies = [one.accuracy for one in runs]
-        k = len(accuracies)
-        reach = math.hypot(reach, t.ppf(0.975, k - 1) * np.std(accuracies, ddof=1) / math.sqrt(k) if k > 1 else 0.0)
+    reach = math.hypot(reach, *(_reach([one.accuracy for one in runs]) for runs in (first, second)))
     value = float(d.mean())
     return Gap(value, (max(min(center - reach, value), -1.0), min(max(center + reach, value), 1.0)))
+
+
+def _reach(values: Sequence[float]) -> float:
+    """Half the 95% interval of the mean of some runs or draws, by Student's distribution; zero for a single one."""
+    from scipy.stats import t
+
+    k = len(values)
+    return float(t.ppf(0.975, k - 1) * np.std(values, ddof=1) / math.sqrt(k)) if k > 1 else 0.0
 
 
 def _shares_right(runs: Sequence[Evaluation]) -> np.ndarray:
@@ -146,16 +149,18 @@ def _coherence(controls: Controls) -> str:
         return f"{said} Nodes are more coherent with these concepts than with {' and '.join(above)}."
     if above:
         return (
-            f"{said} Nodes are more coherent with these concepts than with {above[0]}, but not more coherent than with "
-            f"{rest[0]}."
+            f"{said} Nodes are more coherent with these concepts than with {above[0]}. Compared with {rest[0]}, the "
+            "draws do not show that they are."
         )
-    return f"{said} Nodes are not more coherent with these concepts than with random ones."
+    return f"{said} The draws do not show that nodes are more coherent with these concepts than with random ones."
 
 
 def _is_above(real: Control, random: Control) -> bool:
-    """Whether every run on the real concepts is more coherent than every draw of random ones."""
-    lowest = min(one.node_coherence for one in real.evaluations)
-    return lowest > max(one.node_coherence for one in random.evaluations)
+    """Whether the real concepts are more coherent in the mean, beyond the spread of the runs and of the draws."""
+    several = [[one.node_coherence for one in row.evaluations] for row in (real, random)]
+    known = [[value for value in values if not math.isnan(value)] for values in several]
+    gap = real.node_coherence.mean - random.node_coherence.mean
+    return min(map(len, known)) > 1 and gap > math.hypot(*map(_reach, known))
 
 
 def _ceiling(controls: Controls) -> str:
