@@ -28,8 +28,7 @@ def _close_figures():
     plt.close("all")
 
 
-@pytest.fixture(scope="module")
-def course():
+def course_of(epochs):
     rng = np.random.default_rng(0)
     labels = np.arange(90) % 3
     scores = rng.uniform(size=(90, 6))
@@ -37,7 +36,12 @@ def course():
     concepts = ["price $5", "_hidden", "x" * 60, "sea", "crest", "שלום"]
     names = ["a $1", "_b", "c" * 70]
     table = ConceptScores(scores, concepts, labels=[names[label] for label in labels])
-    return follow_training(GradientRows.of(table), epochs=6)
+    return follow_training(GradientRows.of(table), epochs=epochs)
+
+
+@pytest.fixture(scope="module")
+def course():
+    return course_of(6)
 
 
 def all_texts(figure):
@@ -53,6 +57,24 @@ def test_texts_stay_inside_and_apart(course, name, title):
     figure = getattr(gradient_panels, f"draw_{name}")(course, title)
     assert_readable(figure, all_texts(figure))
     assert figure.get_suptitle().startswith(title[:16])
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 4, 10])
+def test_ticks_are_whole_epochs_and_round_numbers_however_few_epochs_there_are(epochs):
+    course = course_of(epochs)
+    for name in ("factors", "freezing", "temperatures", "anchors"):
+        figure = getattr(gradient_panels, f"draw_{name}")(course)
+        assert_readable(figure, all_texts(figure))
+        for ax in figure.axes:
+            if ax.get_xlabel() == "epoch":
+                assert all(float(tick).is_integer() for tick in ax.get_xticks())
+            for axis in (ax.xaxis, ax.yaxis):
+                if axis.get_scale() == "log":
+                    low, high = axis.get_view_interval()
+                    ticks = axis.get_majorticklocs()
+                    assert len(ticks) >= (2 if high > 1.5 * low else 1)
+                    assert low <= min(ticks) <= max(ticks) <= high
+                    assert not len(axis.get_minorticklocs())
 
 
 class Pulled(Course):

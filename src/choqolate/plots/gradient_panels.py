@@ -24,6 +24,7 @@ from choqolate.plots.style import font, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _FONT = 9.0  # points, see style.font
@@ -31,6 +32,8 @@ _SIDE = 3.1  # inches of one panel
 _LINE = 1.6  # points
 _DASHES = ("-", "--")
 _NAME = 22  # letters of a concept in a legend
+_EPOCH = "epoch"
+_APART_X, _APART_Y = 0.3, 0.15  # least distance of two ticks on a logarithmic axis, as a share of it
 _SHOWN = (PLAIN - 1, PLAIN)  # the temperatures at which anchors show
 _FACTORS = (
     ("mean |error|", {"error": ""}),
@@ -48,7 +51,7 @@ def draw_factors(course: Course, title: str = "") -> Figure:
         for run, of_run in sizes.items():
             for name, dash in zip(lines, _DASHES, strict=False):
                 ax.plot(of_run[name], dash, color=style.colour_of(run), linewidth=_LINE * scale())
-        _dress(ax, "epoch", "", said)
+        _dress(ax, _EPOCH, "", said)
         ax.set_ylim(-0.02 * ax.get_ylim()[1], None)
         if len(lines) > 1:
             _legend(ax, {name: _look(style.SOFT, dash) for name, dash in zip(lines.values(), _DASHES, strict=True)})
@@ -71,16 +74,18 @@ def draw_freezing(course: Course, title: str = "") -> Figure:
         for ax, heights in ((above, step.gradients), (below, step.moved)):
             ax.scatter(step.weights, heights, s=4 * scale() ** 2, color=colours, alpha=0.4, linewidths=0)
             ax.set(xscale="log", yscale="log")
-            ax.minorticks_off()
-            ax.locator_params(axis="x", numticks=5)
         ends = np.array([step.weights.min(), step.weights.max()])
         above.plot(ends, ends * np.abs(step.pulls).max(), **bound)
         is_first = epoch == epochs[0]
         _dress(above, "", "|gradient|" if is_first else "", f"epoch {epoch}")
         _dress(below, "weight", "|Adam's step|" if is_first else "", "")
+    for ax in axes.flat:  # after all points, which set the limits of shared axes
+        _tick_log(ax.xaxis, _APART_X)
+        _tick_log(ax.yaxis, _APART_Y)
     dot = dict(marker="o", linestyle="none", markersize=4 * scale())
     looks = {"feature pulled up": dot | {"color": style.MAIN}, "feature pulled down": dot | {"color": style.OTHER}}
-    _legend(figure, looks | {"weight × largest |pull|": bound}, loc="outside lower center", ncols=3)
+    looks["weight × largest |pull|"] = bound
+    _legend(figure, looks, loc="outside lower center", ncols=3 if len(epochs) > 1 else 1)
     write_heading(figure, ", ".join(filter(None, [title, _class(course), f"{_named(PLAIN)} (no temperature)"])))
     return figure
 
@@ -94,7 +99,8 @@ def draw_temperatures(course: Course, title: str = "") -> Figure:
         errors = [float(now.error.abs().mean()) for now in course.parts[run]]
         left.plot(errors, color=style.colour_of(run), linewidth=_LINE * scale())
     left.set_yscale("log")
-    _dress(left, "epoch", "mean |error|", "")
+    _tick_log(left.yaxis, _APART_Y)
+    _dress(left, _EPOCH, "mean |error|", "")
     _legend(left, {_named(run): _look(style.colour_of(run)) for run in runs}, loc="best")
     ginis = [at_end(course, run).gini for run in runs]
     bars = right.barh([_named(run) for run in runs], ginis, color=[style.colour_of(run) for run in runs], height=0.6)
@@ -123,7 +129,7 @@ def draw_anchors(course: Course, title: str = "") -> Figure:
         below.axhline(0, color=style.SOFT, linewidth=0.8 * scale(), zorder=0)
         _legend(above, names, loc="upper left", bbox_to_anchor=(1, 1.02))
         _dress(above, "", "Shapley value", f"{_class(course)}, {_named(run)}")
-        _dress(below, "epoch", f"pull{scaled}", "")
+        _dress(below, _EPOCH, f"pull{scaled}", "")
     write_heading(figure, title)
     return figure
 
@@ -174,7 +180,37 @@ def _dress(ax: Axes, x: str, y: str, title: str) -> None:
     ax.set_ylabel(y, fontsize=font(_FONT))
     ax.set_title(title, loc="left", fontsize=font(_FONT + 1), parse_math=False)
     ax.tick_params(labelsize=font(_FONT - 1))
+    if x == _EPOCH:
+        ax.locator_params(axis="x", integer=True)
     style.plain_frame(ax)
+
+
+def _tick_log(axis: Axis, apart: float) -> None:
+    """Put ticks at round numbers: powers of ten, and others between them if the axis spans few."""
+    from matplotlib.ticker import FixedLocator, LogFormatterSciNotation, NullLocator
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(FixedLocator(_round_numbers(low, high, apart)))
+    axis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf)))  # a label at every tick
+    axis.set_minor_locator(NullLocator())
+
+
+def _round_numbers(low: float, high: float, apart: float) -> list[float]:
+    """At least two numbers between others, if there are: as round as possible, and apart by a share of the way.
+
+    >>> _round_numbers(3e-4, 0.2, 0.3), _round_numbers(0.004, 0.03, 0.3), _round_numbers(0.031, 0.048, 0.3)
+    ([0.001, 0.01, 0.1], [0.01, 0.02, 0.005], [0.04, 0.035])
+    """
+    least = apart * np.log10(high / low)
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))))
+    found: list[float] = []
+    for digits in ((10,), (20, 50), range(30, 100, 10), range(15, 100, 10), range(11, 100)):
+        for number in (float(f"{two}e{decade - 1}") for two in digits for decade in decades):
+            if low <= number <= high and all(abs(np.log10(number / other)) >= least for other in found):
+                found.append(number)
+        if len(found) > 1:
+            break
+    return found
 
 
 def _legend(place: Axes | Figure, looks: Mapping[str, Mapping[str, Any]], **options: Any) -> None:
