@@ -576,8 +576,9 @@ def test_embeddings_give_directions_of_their_space(run, place):
 
 def test_options_of_controls_need_controls(run, other_names):
     for command in (["eval", "model", "birds.parquet"], ["explain", "model", "--scores", "birds.parquet"]):
-        code, _, err = run(*command, "--others", other_names)
-        assert (code, "Add --controls" in err) == (2, True)
+        for option in (["--others", other_names], ["--draws", 3]):
+            code, _, err = run(*command, *option)
+            assert (code, f"{option[0]} has no effect without --controls. Add --controls." in err) == (2, True)
         code, _, err = run(*command, "--controls", "--others", "nowhere.parquet")
         assert (code, "nowhere.parquet does not exist" in err) == (2, True)
     code, _, err = run("eval", "model", "birds.parquet", "--controls", "--stream")

@@ -39,20 +39,26 @@ EmbeddingsFolder = Annotated[
         show_default=False,
     ),
 ]
+DRAWS = 3
 Draws = Annotated[
-    int,
+    int | None,
     typer.Option(
-        metavar="N", min=1, help="With --controls: number of random draws. One draw is too few for a conclusion."
+        metavar="N",
+        min=1,
+        help="With --controls: number of random draws. One draw is too few for a conclusion.",
+        show_default=str(DRAWS),
     ),
 ]
 
 
-def check_control_options(controls: bool, others: Path | None, embeddings: Path | None) -> None:
+def check_control_options(
+    controls: bool, others: Path | None, embeddings: Path | None, draws: int | None = None
+) -> None:
     """Find out before the work that an option is of no use."""
-    given = {"--others": others, "--embeddings": embeddings}
-    for name, value in given.items():
-        if value is not None and not controls:
+    for name, given in {"--others": others, "--embeddings": embeddings, "--draws": draws}.items():
+        if given is not None and not controls:
             raise ChoqolateError(f"{name} has no effect without --controls. Add --controls.")
+    for name, value in {"--others": others, "--embeddings": embeddings}.items():
         if value is not None and not value.exists():
             raise ChoqolateError(
                 f"Expected {name} to be an existing file or folder, but {value} does not exist. Check the path."
@@ -60,7 +66,7 @@ def check_control_options(controls: bool, others: Path | None, embeddings: Path 
 
 
 def measure_controls(
-    model: ChoqolateClassifier, table: ConceptScores, others: Path | None, embeddings: Path | None, draws: int
+    model: ChoqolateClassifier, table: ConceptScores, others: Path | None, embeddings: Path | None, draws: int | None
 ) -> Controls:
     """Measure the controls of a model, with a progress bar."""
     from choqolate.analysis.controls import run_controls
@@ -72,6 +78,6 @@ def measure_controls(
         table,
         others=None if others is None else ConceptScores.load(others),
         embeddings=None if embeddings is None else Embeddings.load(embeddings),
-        seeds=range(draws),
+        seeds=range(draws or DRAWS),
         verbose=True,
     )

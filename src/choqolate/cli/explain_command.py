@@ -64,7 +64,7 @@ def explain(
     controls: WithControls = False,
     others: Others = None,
     embeddings: EmbeddingsFolder = None,
-    draws: Draws = 3,
+    draws: Draws = None,
 ) -> None:
     """Show what a model does: its nodes, images and suspect concepts. With --image, explain a new image.
 
@@ -78,7 +78,7 @@ def explain(
     """
     from choqolate.cli.terminal import open_console, printable_name, show_start
 
-    check_control_options(controls, others, embeddings)
+    check_control_options(controls, others, embeddings, draws)
     show_start(model)
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show

@@ -118,7 +118,7 @@ def evaluate_model(
     controls: WithControls = False,
     others: Others = None,
     embeddings: EmbeddingsFolder = None,
-    draws: Draws = 3,
+    draws: Draws = None,
 ) -> None:
     """Measure a model on a table of concept scores: accuracy, classes, groups, Gini, coherence.
 
@@ -131,7 +131,7 @@ def evaluate_model(
     """
     from choqolate.cli.terminal import note_labels, open_table, show_start
 
-    check_control_options(controls, others, embeddings)
+    check_control_options(controls, others, embeddings, draws)
     if controls and stream:
         raise ChoqolateError("Expected --controls or --stream, but got both. Controls need the table in memory.")
     if controls and split is not None:
