@@ -1,8 +1,12 @@
-"""The one error type of the package, and its warnings."""
+"""The error type of the package, and its warnings."""
 
 
 class ChoqolateError(ValueError):
     """Something the caller can fix: the message says what was expected, what came, and what to do."""
+
+
+class NothingLeftError(ChoqolateError):
+    """A removal would leave nothing of some node."""
 
 
 class ChoqolateWarning(UserWarning):

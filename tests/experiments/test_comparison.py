@@ -24,7 +24,7 @@ from choqolate import (
 from choqolate.datasets.birds import render_birds
 from choqolate.experiments import COMPARISON, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
-from choqolate.experiments.engine.methods import STRENGTHS, check_methods, find_method
+from choqolate.experiments.engine.methods import RIVALS, STRENGTHS, check_methods, find_method
 from choqolate.experiments.engine.results import Results
 from choqolate.experiments.engine.runner import run_tasks
 from choqolate.experiments.engine.settings_runner import Declared, run_settings
@@ -136,6 +136,10 @@ def test_a_comparison_has_these_tables_and_figures(compared):
     notes = " ".join(done.shown.notes)
     assert "means that almost any set of names is enough to tell the classes apart" in notes
     assert "A linear probe computes the removed scores from the other 4 with an R² of" in notes
+    ways = (
+        "(CHOQOLATE: CHOQ-PCR; baselines: frozen at their mean; methods of your own: as their remove_concepts does it)"
+    )
+    assert f"without training again {ways}" in notes
     assert "Own logistic: C 1" in notes  # chosen on validation rows, like the others
 
 
@@ -220,13 +224,17 @@ def test_recurrence_is_that_of_the_largest_set_of_seeds_trained_together(source,
 
 
 def test_methods_without_concepts_per_class_are_named(source, tmp_path):
-    methods = ("choqolate", "tests.experiments.test_comparison:Bare")
+    methods = ("choqolate", "logistic", "tests.experiments.test_comparison:Bare")
     options = Options(methods, parameters={"n_nodes": 2, "epochs": 1})
     (done,) = reproduce(
         [COMPARISON], {source.name: source}, tmp_path, seeds=1, options=options, processes=1, verbose=False
     )
     said = [note for note in done.shown.notes if note.startswith("Not in the figure")]
     assert said == ["Not in the figure of concepts per class (no class_attributions_, or no weights): Bare."]
+    titles = [row.texts[0] for row in done.shown.tables["comparison-concepts"].rows]
+    assert sorted(titles) == sorted(
+        ["CHOQOLATE", "Bare", *(find_method(name).title for name in RIVALS)]  # logistic once
+    )
 
 
 def test_a_removal_that_returns_nothing_is_no_result(source):
@@ -253,18 +261,21 @@ def test_directions_depend_on_the_vectors_and_not_on_other_names(source, tmp_pat
 
 def test_controls_stand_below_the_real_concepts(compared, source):
     table = compared[1]["comparison-controls"]
-    ours = [("CHOQOLATE", on) for on in ("the concepts", "random names", "random directions")]
+    kinds = ("the concepts", "random names", "random directions")
     assert list(zip(table["Method"], table["On"], strict=True)) == [
-        *ours,
+        *((method, on) for method in ("CHOQOLATE", "Own logistic") for on in kinds),
         ("Logistic regression, all scores", "the concepts"),
     ]
-    assert table["Accuracy runs"].tolist() == [SEEDS, SEEDS, SEEDS, 1]
+    assert table["Accuracy runs"].tolist() == [*[SEEDS] * 6, 1]
+    shown = compared[0].shown.tables["comparison-controls"].to_markdown()
+    assert shown.count("**") == 2  # around its title
+    assert "bold" not in shown
     drawn = load_control(source, "names", 2)
     model = fit_scores(drawn, n_nodes=3, epochs=4, random_state=2, device="cpu")
     line = next(
         one
         for one in map(json.loads, (source.scores.parent / "out" / "results.jsonl").read_text().splitlines())
-        if one["config"].get("control") == "names" and one["seed"] == 2
+        if (one["config"]["method"], one["config"].get("control"), one["seed"]) == ("choqolate", "names", 2)
     )
     assert line["metrics"]["accuracy"] == evaluate(model, drawn, "test").accuracy
 
@@ -455,12 +466,13 @@ def test_too_few_other_names_are_said_before_the_work(tmp_path):
 def test_spurious_concepts_of_a_comparison_may_be_named_in_a_file(tmp_path):
     bird_table().save(tmp_path / "own.parquet")
     (tmp_path / "words.txt").write_text("sea\nforest\n")
-    few = ("--method", "pcbm", "--seeds", 1, "--steps", 2, "--quick", "--processes", 1)
+    few = ("--method", "choqolate", "--seeds", 1, "--epochs", 1, "--quick", "--processes", 1)
     said = choqolate(
         "compare", tmp_path / "own.parquet", "--spurious", tmp_path / "words.txt", "-o", tmp_path / "out", *few
     )
     assert said.code == 0, said.err
-    assert pd.read_csv(tmp_path / "out" / "tables" / "comparison-removal.csv")["Method"].tolist() == ["PCBM"]
+    assert pd.read_csv(tmp_path / "out" / "tables" / "comparison-removal.csv")["Method"].tolist() == ["CHOQOLATE"]
+    assert "without training again (CHOQOLATE: CHOQ-PCR)." in " ".join(said.out.split())
 
 
 def test_a_missing_table_of_other_names_is_said_before_the_work(tmp_path):

@@ -18,8 +18,7 @@ from choqolate.experiments.engine.concept_tables import NOTE as CONCEPTS_NOTE
 from choqolate.experiments.engine.concept_tables import RECURRENCE as RECURRENCE_NOTE
 from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, left_out, rival_settings
 from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
-from choqolate.experiments.engine.control_rows import REMOVAL as REMOVAL_NOTE
-from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_table
+from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_note, removal_table
 from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Options, Runs, RunSetting, Shown
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
@@ -80,22 +79,22 @@ def _unfinished(runs: Mapping[Label, Runs]) -> str:
     return " ".join(said)
 
 
-def _removal_note(source: Source) -> str:
+def _removal_note(options: Options, source: Source) -> str:
     """What removal is, and whether the other scores hold what is removed."""
-    table = source.load()
+    said, table = removal_note(options), source.load()
     core = [name for name in table.concepts if name not in set(table.spurious)]
     test = table.part("test").sample(MOST_ROWS)
     try:
         found = np.atleast_1d(metrics.probe_r2(test.select(core).scores, test.select(table.spurious).scores))
     except ChoqolateError:  # too few concepts or rows
-        return REMOVAL_NOTE
+        return said
     known = found[np.isfinite(found)]  # of a constant concept there is none
     if not len(known):
-        return REMOVAL_NOTE
+        return said
     probe = known.mean()
     held = ": what was removed from the models is still in the scores" if probe >= MOSTLY else ""
     return (
-        f"{REMOVAL_NOTE} A linear probe computes the removed scores from the other {len(core):,} with an R² of "
+        f"{said} A linear probe computes the removed scores from the other {len(core):,} with an R² of "
         f"{probe:.2f} on average{held}."
     )
 
@@ -117,7 +116,7 @@ def _show(collected: Collected) -> Shown:
         notes += [CONCEPTS_NOTE, left_out(collected, source), CONTROLS_NOTE]
     if source.load().spurious:
         tables["comparison-removal"] = removal_table(collected, source, all_methods.lines(collected))
-        notes.append(_removal_note(source))
+        notes.append(_removal_note(collected.options, source))
     if len(collected.options.methods) > 1:
         tables["comparison-significance"] = all_methods.significance_table(collected)
         notes.append(all_methods.significance_note(collected))

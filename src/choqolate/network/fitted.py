@@ -16,7 +16,7 @@ from torch import Tensor
 from choqolate._util.checks import find_concepts
 from choqolate._util.recalibration import match_shares
 from choqolate._util.text import listed
-from choqolate.errors import ChoqolateError
+from choqolate.errors import ChoqolateError, NothingLeftError
 from choqolate.integral import Capacity
 from choqolate.integral.layer import as_capacity
 from choqolate.network.architecture import Architecture
@@ -300,7 +300,8 @@ class FittedNetwork:
         """The network after further edits.
 
         Raises:
-            ChoqolateError: for unknown concepts or nodes, and if a node would be left with nothing.
+            ChoqolateError: for unknown concepts or nodes.
+            NothingLeftError: if a node would be left with nothing.
         """
         other = self
         for edit in edits:
@@ -378,10 +379,10 @@ def _check_left(edit: Edit, gone: Tensor, retained: Tensor) -> None:
     empty = torch.nonzero(gone.all(1))[:, 0].tolist()
     if empty:
         names = listed(affected_concepts([edit]))
-        raise ChoqolateError(f"Removing {names} would leave node {empty[0]} without any concept. Keep at least one.")
+        raise NothingLeftError(f"Removing {names} would leave node {empty[0]} without any concept. Keep at least one.")
     nothing = torch.nonzero(~((retained > 0) & retained.isfinite()))[:, 0].tolist()
     if nothing:
-        raise ChoqolateError(
+        raise NothingLeftError(
             f"Node {nothing[0]} is made of the removed concepts alone, so nothing is left to rescale. Use "
             "mode='impute', or leave this node out with nodes=..."
         )

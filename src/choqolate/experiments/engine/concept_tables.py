@@ -50,9 +50,10 @@ def rival_settings(options: Options) -> dict[Label, RunSetting]:
 
 
 def concepts_table(collected: Collected, source: Source, lines: list[Line]) -> Table:
-    """Methods and rivals in rows; accuracy, concepts per class and accuracy with few of them in columns."""
+    """Methods and rivals in rows, each once; accuracy, concepts per class and accuracy with few of them in columns."""
     runs = collected.runs[source]
-    lines = [*(line for line in lines if not line.suffix), *(Line(name, (find_method(name).title,)) for name in RIVALS)]
+    shown = {line.label: line for line in lines if not line.suffix}
+    lines = [*shown.values(), *(Line(name, (find_method(name).title,)) for name in RIVALS if name not in shown)]
     rows = [
         Row((*line.texts, _interactions(runs[line.label])), tuple(_cell(runs[line.label], name) for name in COLUMNS))
         for line in lines

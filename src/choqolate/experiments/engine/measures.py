@@ -12,7 +12,7 @@ from choqolate import metrics
 from choqolate.analysis.evaluation import evaluate
 from choqolate.analysis.following import measure_following
 from choqolate.data.scores import ConceptScores
-from choqolate.errors import ChoqolateError
+from choqolate.errors import NothingLeftError
 from choqolate.estimators.table_inputs import inputs
 from choqolate.experiments.engine.tables import Column
 from choqolate.explain.model_protocols import ConceptModel
@@ -119,13 +119,13 @@ def measure_removal(model: ConceptModel, table: ConceptScores) -> Metrics:
     """What becomes of a model when the spurious concepts of a table are removed from it, as its method does it.
 
     It gives ``removed_accuracy``, ``removed_follows`` and, with groups, ``removed_worst_group``; nothing for a table
-    without spurious concepts, or a method that cannot remove them.
+    without spurious concepts, a method that cannot remove them, or a network of which nothing would be left.
     """
     if not table.spurious or not hasattr(model, "remove_concepts"):
         return {}
     try:
         edited = model.remove_concepts(table.spurious)
-    except ChoqolateError:  # nothing would be left of it
+    except NothingLeftError:
         return {}
     result = evaluate(edited, table, "test", concept_counts=())
     measured: Metrics = {
