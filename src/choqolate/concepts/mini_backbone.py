@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from choqolate._util.text import listed
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.preprocessing import ImageTransform
 from choqolate.errors import ChoqolateError
@@ -163,7 +164,8 @@ class MiniBackbone(Backbone):
         empty = [text for text, found in words.items() if not found]
         if not unknown and not empty:
             return
-        known, unseen = ", ".join(self.known), ", ".join(map(repr, unknown or empty))
+        known = f'{listed(self.known)} (load_backbone("mini").known lists them)'
+        unseen = listed(unknown or empty)
         if not unknown:
             raise ChoqolateError(f"expected texts that say how something looks, got {unseen}: mini knows {known}")
         raise ChoqolateError(
