@@ -25,6 +25,7 @@ from choqolate.cli.research_options import (
     Nodes,
     Others,
     OwnScores,
+    OwnSteps,
     Processes,
     Quick,
     Rule,
@@ -122,6 +123,7 @@ def debias(
     ] = 0.005,
     nodes: FewNodes = 8,
     epochs: Epochs = None,
+    steps: OwnSteps = None,
     processes: Processes = None,
     engine: EngineName = Engine.local,
     address: Address = None,
@@ -134,6 +136,8 @@ def debias(
     Example: [bold]choqolate debias scores.parquet --spurious words.txt -o debiasing[/]
     """
     _check_given(scores, data)
+    if steps is not None and not also:
+        raise ChoqolateError("--steps has no effect without --also. Add --also.")
     check_engine(engine, address)
     from choqolate.experiments import Options, find_experiment
     from choqolate.experiments.engine.methods import METHODS, check_methods
@@ -145,7 +149,8 @@ def debias(
     misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
-    options = Options(methods, parameters=_parameters(nodes, epochs) | {"temperature": temperature}, quick=quick)
+    parameters = _parameters(nodes, epochs, steps) | {"temperature": temperature}
+    options = Options(methods, parameters=parameters, quick=quick)
     _run([mitigation], {source.name: source}, output, seeds, options, processes, (engine, address))
 
 

@@ -65,14 +65,19 @@ Epochs = Annotated[
         show_default=False,
     ),
 ]
+_BUDGET = "1000 steps on all rows; with more than 2048 rows, 3000 steps on 512 rows each"
 Steps = Annotated[
+    int | None,
+    typer.Option("--steps", metavar="N", min=1, help="Training steps of every tuned method.", show_default=_BUDGET),
+]
+OwnSteps = Annotated[
     int | None,
     typer.Option(
         "--steps",
         metavar="N",
         min=1,
-        help="Training steps of every tuned method.",
-        show_default="1000 steps on all rows; with more than 2048 rows, 3000 steps on 512 rows each",
+        help="With --also: training steps of your own estimator, if it has this parameter.",
+        show_default=_BUDGET,
     ),
 ]
 Also = Annotated[

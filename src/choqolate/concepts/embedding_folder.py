@@ -68,7 +68,7 @@ class EmbeddingFolder:
                     f"{FORMAT_VERSION}: upgrade choqolate, or embed the images again into another folder"
                 )
             return cls(path, _read_backbone(description["backbone"]))
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ChoqolateError(
                 f"expected a folder with {DESCRIPTION} at {path}, found none: embed images first"
             ) from error

@@ -13,6 +13,7 @@ from typing import Any
 
 from choqolate._util.checks import find_concepts
 from choqolate._util.files import write_bytes
+from choqolate._util.text import listed
 from choqolate.analysis.control_tables import control_table
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
 from choqolate.concepts.embedding import Embeddings
@@ -22,6 +23,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.datasets import DATASETS, find_dataset
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
 from choqolate.datasets.coco import PSEUDO_LABELS
+from choqolate.debiasing.orthogonal import embedded_rows
 from choqolate.errors import ChoqolateError
 
 QUICK_IMAGES = 1_500
@@ -91,9 +93,18 @@ class Source:
             table = first_classes(table, self.n_classes)
         if self.core_only:
             table = table.select([name for name in table.concepts if name not in set(table.spurious)])
-        for part in ("train", "test"):
-            table.part(part)  # before the work, not after
+        self._check_parts(table)
         return table
+
+    def _check_parts(self, table: ConceptScores) -> None:
+        """Find out before the work that there is nothing to train or test on, or a class only to test on."""
+        train, test = (table.rows.part(part) for part in ("train", "test"))
+        untrained = set(table.labels[test | (table.split == "val")]) - set(table.labels[train])
+        if untrained:
+            raise ChoqolateError(
+                f"Expected training rows of every class, but {self.scores} has none of {listed(sorted(untrained))}, "
+                "only rows for validation or testing. Change the column split, or drop these rows."
+            )
 
 
 def fingerprint(table: ConceptScores) -> str:
@@ -141,8 +152,8 @@ def table_source(
     """A user's own table of scores.
 
     Raises:
-        ChoqolateError: if the table has no labels, no rows to train or to test on, or lacks a spurious concept; or if
-            none of its images is in the given folder.
+        ChoqolateError: if the table has no labels, no rows to train or to test on, a class without training rows, or
+            lacks a spurious concept; or if none of its images is in the given folder, or some are not embedded.
     """
     table = ConceptScores.load(path)
     if not len(table):
@@ -151,7 +162,9 @@ def table_source(
         find_images(table, images)
     title = name or path.stem
     source = Source(title, title, path, fingerprint(table), embeddings, spurious, others=others, images=images)
-    source.load()
+    rows, vectors = source.load(), load_embeddings(source)  # before the work, not after
+    if vectors is not None:
+        embedded_rows(rows, vectors)
     return _marked(source)
 
 
@@ -192,6 +205,7 @@ def copy_source(name: str, root: Path, folder: Path, backbone: str | None = None
         return score_images(rows, words, backbone=backbone, embeddings=place / "embeddings", verbose=verbose)
 
     source = _prepared(place, name, dataset.title, wanted, make)
+    source.load()
     return _marked(replace(source, embeddings=place / "embeddings", in_paper=True, images=rows.root))
 
 
