@@ -24,7 +24,7 @@ from choqolate.experiments.engine.experiment import (
 from choqolate.experiments.engine.results import Results
 from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import Source
-from choqolate.experiments.engine.writing import PAGES, write_page, write_shown, write_summary
+from choqolate.experiments.engine.writing import PAGES, remove_stale, write_page, write_shown, write_summary
 
 RESULTS = "results.jsonl"
 
@@ -38,7 +38,7 @@ class Reproduction:
         shown: its tables and figures; ``None`` if there were no data for it.
         files: where they are.
         lacking: for each data set that it did not run on, why.
-        failed: a sentence on each setting that was to be run and failed.
+        failed: a sentence on all settings that were to be run and failed for one reason.
     """
 
     experiment: Experiment
@@ -66,7 +66,7 @@ def reproduce(
     """Run experiments on what there is of their data, and write their tables and figures.
 
     Runs are kept in ``results.jsonl`` of the folder; those that are there are not trained again. ``summary.md`` has all
-    tables and figures that the folder has.
+    tables and figures that the folder has. Those that an experiment made before and no longer makes are removed.
 
     Args:
         experiments: which ones.
@@ -104,6 +104,7 @@ def reproduce(
         runs = {source: next(found) for source in plan.sources}
         done.append(_show(experiment, runs, options, plan.lacking, folder))
         write_page(folder, experiment, done[-1].shown, done[-1].lacking, _made(command, count, options))
+        remove_stale(folder, experiment, done[-1].files)
     write_summary(folder, [experiment.name for experiment in experiments])
     return done
 
@@ -133,12 +134,7 @@ def _show(
 ) -> Reproduction:
     """Write the tables and figures of an experiment, on the sources where something of it could be run."""
     nothing = {source: _failure(of_source) for source, of_source in runs.items()}
-    failed = [
-        _failed(one.setting.title, source, one.reason)
-        for source, of_source in runs.items()
-        for one in of_source.values()
-        if one.failed
-    ]
+    failed = [sentence for source, of_source in runs.items() for sentence in _failures(source, of_source.values())]
     missing = dict(lacking) | {source.name: why for source, why in nothing.items() if why is not None}
     shown: Shown | None = None
     files: tuple[Path, ...] = ()
@@ -150,7 +146,7 @@ def _show(
             files = tuple(write_shown(shown, folder))
         except ChoqolateError as error:  # of figures that train what they show
             missing |= {source.name: str(error) for source in chosen}
-            failed += [_failed(experiment.title, source, str(error)) for source in chosen]
+            failed += [_failed([experiment.title], source, str(error)) for source in chosen]
     return Reproduction(experiment, shown, files, missing, tuple(dict.fromkeys(failed)))
 
 
@@ -160,8 +156,17 @@ def _pseudo_labels(sources: Iterable[Source]) -> list[str]:
     return [f"Labels of {source.title}: {said}." for source, said in known.items() if said]
 
 
-def _failed(what: str, source: Source, reason: str) -> str:
-    return f"{what} on {source.title} failed: {reason.rstrip('.')}."
+def _failures(source: Source, runs: Iterable[Runs]) -> list[str]:
+    """A sentence on each reason why settings failed on a source."""
+    found: dict[str, list[str]] = {}
+    for one in runs:
+        if one.failed:
+            found.setdefault(one.reason, []).append(one.setting.title)
+    return [_failed(list(dict.fromkeys(titles)), source, reason) for reason, titles in found.items()]
+
+
+def _failed(titles: Iterable[str], source: Source, reason: str) -> str:
+    return f"{'; '.join(titles)} on {source.title} failed: {reason.rstrip('.')}."
 
 
 def _failure(runs: Mapping[Label, Runs]) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from choqolate._util.files import write_bytes
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES, SUMMARY = "pages", "summary.md"
+TABLES, FIGURES = "tables", "figures"
 _DPI = 150
 
 
@@ -22,12 +24,12 @@ def write_shown(shown: Shown, folder: Path) -> Iterator[Path]:
     for name, table in shown.tables.items():
         forms = {"md": table.to_markdown, "tex": table.to_latex, "csv": table.to_csv}
         for suffix, form in forms.items():
-            path = folder / "tables" / f"{name}.{suffix}"
+            path = folder / TABLES / f"{name}.{suffix}"
             write_bytes(path, form().encode())
             yield path
     for name, figure in shown.figures.items():
         for suffix in ("png", "pdf"):
-            path = folder / "figures" / f"{name}.{suffix}"
+            path = folder / FIGURES / f"{name}.{suffix}"
             write_bytes(path, _drawn(figure, suffix))
             figure.set_layout_engine("none")  # it is laid out, and that takes longer than drawing
             yield path
@@ -41,10 +43,33 @@ def write_page(
     blocks = [f"## {experiment.title}", f"{experiment.paper} of the paper. {made}"]
     if shown is not None:
         blocks += [table.to_markdown().strip() for table in shown.tables.values()]
-        blocks += [f"![{name}](figures/{name}.png)" for name in shown.figures]
+        blocks += [f"![{name}]({FIGURES}/{name}.png)" for name in shown.figures]
         blocks += list(shown.notes)
     blocks += [f"Not on {name}: {' '.join(reason.split())}" for name, reason in lacking.items()]
     write_bytes(folder / PAGES / f"{experiment.name}.md", ("\n\n".join(blocks) + "\n").encode())
+
+
+def remove_stale(folder: Path, experiment: Experiment, files: Iterable[Path]) -> None:
+    """Remove the tables and figures that an experiment made before and no longer makes.
+
+    Args:
+        folder: of the results.
+        experiment: which one.
+        files: all that it has made now. They are kept in a file beside its page, so that no file of others is removed.
+    """
+    record = folder / PAGES / f"{experiment.name}.json"
+    made = [path.relative_to(folder).as_posix() for path in files]
+    for name in _recorded(record) - set(made):
+        if str(PurePosixPath(name).parent) in (TABLES, FIGURES):
+            (folder / name).unlink(missing_ok=True)
+    write_bytes(record, json.dumps({"files": made}, indent=2).encode() + b"\n")
+
+
+def _recorded(record: Path) -> set[str]:
+    try:
+        return set(map(str, json.loads(record.read_text(encoding="utf-8"))["files"]))
+    except (OSError, ValueError, KeyError, TypeError):  # of an earlier version, or damaged: nothing is known
+        return set()
 
 
 def write_summary(folder: Path, order: Sequence[str]) -> None:
