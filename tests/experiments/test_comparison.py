@@ -95,7 +95,7 @@ class Forgetful(Gridded):
 
 
 class Sized(Gridded):
-    tuning_grid = {"n_nodes": [2, 4]}  # noqa: RUF012
+    tuning_dials = {"n_nodes": [2, 4]}  # noqa: RUF012
 
     def __init__(self, C=1.0, random_state=0, n_nodes=2):
         super().__init__(C, random_state)
@@ -392,14 +392,19 @@ def test_a_grid_that_cannot_be_tried_is_said(monkeypatch, grid, message):
         find_method(OPTIONS.methods[2])
 
 
-def test_a_grid_has_nothing_that_is_the_same_for_all_methods():
+def test_a_grid_has_nothing_that_is_the_same_for_all_methods(monkeypatch):
     with pytest.raises(ChoqolateError, match="'n_nodes', which a comparison sets for all methods alike"):
         find_method("tests.experiments.test_comparison:Sized")
+    monkeypatch.setattr(Gridded, "tuning_grid", {"random_state": [1, 2]})
+    with pytest.raises(ChoqolateError, match="'random_state', which a comparison sets for all methods alike"):
+        find_method(OPTIONS.methods[2])
 
 
 def test_a_grid_of_numpy_is_one_of_numbers(monkeypatch):
-    monkeypatch.setattr(Gridded, "tuning_grid", {"C": np.logspace(-1, 1, 3), "random_state": np.arange(2)})
-    assert find_method(OPTIONS.methods[2]).grid == {"C": [0.1, 1.0, 10.0], "random_state": [0, 1]}
+    monkeypatch.setattr(Gridded, "tuning_grid", {"C": np.logspace(-1, 1, 3)})
+    monkeypatch.setattr(Gridded, "tuning_dials", {"C": np.arange(1, 3)}, raising=False)
+    method = find_method(OPTIONS.methods[2])
+    assert (method.grid, method.dials) == ({"C": [0.1, 1.0, 10.0]}, {"C": [1, 2]})
 
 
 def test_values_of_a_method_of_ones_own_are_tried_one_by_one(monkeypatch, tmp_path):

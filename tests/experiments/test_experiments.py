@@ -16,6 +16,7 @@ from choqolate.concepts.backbones import TransformersBackbone
 from choqolate.debiasing.registry import DEBIASING
 from choqolate.experiments import EXPERIMENTS, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import RunSetting
+from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.reproduction import check_folder
 from choqolate.experiments.engine.sources import birds_source, first_classes, paper_sources, table_source
 from choqolate.experiments.engine.tasks import Asked
@@ -533,6 +534,18 @@ def test_the_code_of_a_method_of_ones_own_is_part_of_what_its_runs_are_known_by(
         "choqolate: Halves on own failed: The fit of broken:Halves failed with KeyError: 'no'. All other results are "
         "written.\n"
     )
+
+
+def test_the_code_of_base_classes_is_part_of_what_runs_are_known_by(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    base = "from tests.experiments.test_tuning import Halves\n\n\nclass Base(Halves):\n    pass\n"
+    (tmp_path / "base_of_own.py").write_text(base)
+    (tmp_path / "derived_own.py").write_text("from base_of_own import Base\n\n\nclass Own(Base):\n    pass\n")
+    codes = [find_method("derived_own:Own").code]
+    (tmp_path / "base_of_own.py").write_text(f"{base}    power = 2\n")
+    codes += [find_method("derived_own:Own").code for _ in range(2)]
+    assert codes[0] != codes[1] == codes[2]
 
 
 def test_parameters_with_their_usual_values_make_the_same_runs(tmp_path):

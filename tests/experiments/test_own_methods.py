@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from choqolate import ChoqolateError
+from choqolate import ChoqolateError, ConceptScores
+from choqolate.experiments import COMPARISON, Options, reproduce
 from choqolate.experiments.engine.measures import measuring
 from choqolate.experiments.engine.methods import find_method
+from choqolate.experiments.engine.sources import table_source
 from tests.cli.test_data_commands import choqolate
+from tests.experiments.test_comparison import Gridded
 from tests.experiments.test_tuning import Halves, bird_table
 
 
@@ -108,6 +114,61 @@ class WantsNames(Halves):
         return super().transform(X)
 
 
+class TurnsClasses(Gridded):
+    """The same as its base, but with its classes in another order."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.order_ = np.roll(np.arange(len(self.classes_)), 1)
+        self.classes_ = self.classes_[self.order_]
+        self.class_attributions_ = self.class_attributions_[self.order_]
+        return self
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, self.order_]
+
+
+class NamesNoClasses(Gridded):
+    def fit(self, X, y):
+        super().fit(X, y)
+        del self.classes_
+        return self
+
+
+class KnowsOtherClasses(Gridded):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = ["landbird", "seabird"]
+        return self
+
+
+class AttributesOneClass(Gridded):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.class_attributions_ = self.model_.coef_ @ self.node_attributions_.T
+        return self
+
+
+class ScoresOneClass(Gridded):
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, :1]
+
+
+class ExitsInFit(Halves):
+    def fit(self, X, y):
+        sys.exit(3)
+
+
+class RaisesInRemoval(Halves):
+    def remove_concepts(self, names):
+        raise NotImplementedError("later")
+
+
+class RemovesNothing(Halves):
+    def remove_concepts(self, names):
+        pass
+
+
 def named(kind):
     return f"{__name__}:{kind.__name__}"
 
@@ -121,6 +182,17 @@ def measured(kind, table):
     ("kind", "message"),
     [
         (CountsWrongly, "The n_parameters_ of {name} failed with ZeroDivisionError: by none"),
+        (
+            KnowsOtherClasses,
+            "Expected classes_ of {name} to have every label that fit gets once. Missing: 'waterbird'. Unexpected: "
+            "'seabird'.",
+        ),
+        (AttributesOneClass, "Expected class_attributions_ of {name} of shape (2, 2), but its shape is (1, 2)."),
+        (
+            ScoresOneClass,
+            "Expected the predict_proba of {name} to give a matrix of shape (75, 2), but its shape is (75, 1).",
+        ),
+        (ExitsInFit, "The fit of {name} failed with SystemExit: 3"),
         (RaisesInFit, "The fit of {name} failed with IndexError: out of luck"),
         (RaisesWhenCloned, "The fit of {name} failed with RuntimeError: "),
         (RaisesInPredict, "The predict of {name} failed with KeyError: 'no'"),
@@ -171,6 +243,16 @@ def test_predictions_are_asked_for_with_the_names_that_fit_got():
     assert measured(WantsNames, table) == measured(Halves, table)
 
 
+@pytest.mark.parametrize("kind", [TurnsClasses, NamesNoClasses])
+def test_classes_are_in_the_order_that_the_estimator_says_or_sorted(kind):
+    table = bird_table()
+    table = ConceptScores(table.scores, table.concepts, labels=table.groups, split=table.split, spurious=("sea",))
+    expected = measured(Gridded, table)
+    assert expected["anec"] > 0.5  # of four classes
+    assert expected["follows"] is not None
+    assert measured(kind, table) == expected
+
+
 def test_a_fitted_estimator_can_be_printed():
     ((model,),) = find_method(named(Halves)).train(bird_table().part("train"), [0], [{}])
     assert repr(model) == f"OwnModel({named(Halves)})"
@@ -185,11 +267,14 @@ def test_numbers_as_labels_may_be_predicted_as_numbers():
     assert measured(PredictsIndices, numbered)["accuracy"] == measured(Halves, table)["accuracy"] > 0.6
 
 
+BAD = (RaisesInPredict, RaisesInTransform, PredictsIndices, ExitsInFit, RaisesInRemoval, RemovesNothing)
+
+
 def test_methods_that_fail_are_named_and_all_others_finish(tmp_path):
     """The command ends with an error, after everything else is written."""
-    bird_table().save(tmp_path / "own.parquet")
+    replace(bird_table(), spurious=("sea",)).save(tmp_path / "own.parquet")
     short = ["--seeds", 2, "--epochs", 2, "--nodes", 3, "--method", "choqolate", "--also", named(Halves)]
-    bad = [word for kind in (RaisesInPredict, RaisesInTransform, PredictsIndices) for word in ("--also", named(kind))]
+    bad = [word for kind in BAD for word in ("--also", named(kind))]
     said = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "out", *short, *bad, "--processes", 1)
     assert said.code == 2
     assert said.err.count("\n") == 1
@@ -199,14 +284,53 @@ def test_methods_that_fail_are_named_and_all_others_finish(tmp_path):
         f"RaisesInTransform on own failed: The transform of {second} failed with RuntimeError: not today. "
     )
     assert "PredictsIndices on own failed: Expected the predict of" in said.err
+    assert f"The fit of {named(ExitsInFit)} failed with SystemExit: 3" in said.err
+    assert f"The remove_concepts of {named(RaisesInRemoval)} failed with NotImplementedError: later" in said.err
+    assert f"Expected remove_concepts of {named(RemovesNothing)} to return a fitted estimator" in said.err
     assert said.err.endswith("All other results are written.\n")
     table = pd.read_csv(tmp_path / "out" / "tables" / "comparison.csv").set_index("Method")
     assert table["Accuracy runs"].to_dict() == {
         "CHOQOLATE": 2,
         "Halves": 2,
-        "RaisesInPredict": 0,
-        "RaisesInTransform": 0,
-        "PredictsIndices": 0,
+        **{kind.__name__: 0 for kind in BAD},
     }
     again = choqolate("compare", tmp_path / "own.parquet", "-o", tmp_path / "out", *short, "--processes", 1)
     assert again.code == 0, again.err
+
+
+def test_a_removal_that_is_not_there_is_said_and_no_failure(tmp_path):
+    table = bird_table()
+    replace(table, spurious=table.concepts).save(tmp_path / "own.parquet")
+    source = table_source(tmp_path / "own.parquet")
+    options = Options(("choqolate", named(Halves)), parameters={"n_nodes": 2, "epochs": 1}, controls=False)
+    (done,) = reproduce(
+        [COMPARISON], {source.name: source}, tmp_path / "out", seeds=1, options=options, processes=1, verbose=False
+    )
+    assert not done.failed
+    removal = done.shown.tables["comparison-removal"]
+    reasons = ("a node would be left without any concept", "no remove_concepts")
+    for row, reason in zip(removal.rows, reasons, strict=True):
+        notes = [cell.note for cell in row.cells]
+        assert notes == [reason if "after" in column.name else None for column in removal.columns]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "./mine.py:Mine",
+            r"without folders and \.py, such as mine:Mine, but got \./mine.py:Mine\. Modules are searched in the",
+        ),
+        ("mine.py:Mine", "such as mine:Mine"),
+        ("nowhere.at_all:Mine", "No module named 'nowhere'. Modules are searched in the current folder, "),
+        ("exits:Mine", "exits:Mine cannot: SystemExit: 2$"),
+        ("lacks:Mine", "No module named 'nothing_like_it'$"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_said(tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "exits.py").write_text("import sys\n\nsys.exit(2)\n")
+    (tmp_path / "lacks.py").write_text("import nothing_like_it\n")
+    with pytest.raises(ChoqolateError, match=message):
+        find_method(name)

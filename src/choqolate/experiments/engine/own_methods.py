@@ -9,6 +9,8 @@ import inspect
 import json
 import os
 import sys
+import sysconfig
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -25,7 +27,8 @@ from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
 _OF_CLASSES = ("class_scores", "predict_proba")  # a method need not have them
-_SAME_FOR_ALL = ("n_nodes", "steps", "epochs", "batch_size")
+_SAME_FOR_ALL = ("random_state", "n_nodes", "steps", "epochs", "batch_size")
+_ERRORS = (Exception, SystemExit)  # a method that calls sys.exit ends itself, not the comparison
 
 
 class OwnMethod(NamedTuple):
@@ -35,7 +38,7 @@ class OwnMethod(NamedTuple):
         name: as given, module:Class.
         title: the attribute ``title`` of the class, or its name.
         estimator: not fitted.
-        code: hash of its source.
+        code: hash of the source files of its class and of the base classes.
         grid: the attribute ``tuning_grid`` of the class: values to try of each parameter on validation rows.
         dials: the attribute ``tuning_dials``: the same for parameters that trade accuracy for sparsity.
     """
@@ -72,16 +75,13 @@ class OwnModel(BaseEstimator):
         self.provenance_ = Provenance()
         given = getattr(self, "node_attributions_", None)
         self.node_attributions_ = _matrix(
-            given, (None, len(self.concepts_)), f"{name} to have node_attributions_ of shape (nodes, {{}}) after fit"
+            given, ("nodes", len(self.concepts_)), f"{name} to have node_attributions_ of shape {{}} after fit"
         )
-        of_classes = getattr(self, "class_attributions_", None)
+        of_classes, order = getattr(self, "class_attributions_", None), self._order()
         self.class_attributions_ = None
         if of_classes is not None:
-            self.class_attributions_ = _matrix(
-                of_classes,
-                (None, len(self.node_attributions_)),
-                f"class_attributions_ of {name}, if it has any, to be of shape (classes, {{}})",
-            )
+            shape = (len(self.classes_), len(self.node_attributions_))
+            self.class_attributions_ = _matrix(of_classes, shape, f"class_attributions_ of {name} of shape {{}}")[order]
 
     def __getattr__(self, attribute: str) -> Any:
         """What it has beyond that, such as ``n_parameters_`` or ``random_state``."""
@@ -91,11 +91,32 @@ class OwnModel(BaseEstimator):
             found = getattr(self._model, attribute)
         except AttributeError:  # it may be optional
             raise
-        except Exception as error:
+        except _ERRORS as error:
             raise _failure(self._name, attribute, error) from error
         if attribute == "remove_concepts":
             return self._remove
-        return partial(_call, self._name, found) if attribute in _OF_CLASSES else found
+        return partial(self._by_class, attribute) if attribute in _OF_CLASSES else found
+
+    def _order(self) -> np.ndarray:
+        """The place of each class in the estimator: as its ``classes_`` say, else sorted as text."""
+        wanted = self.classes_.tolist()
+        with _naming(self._name, "classes_"):
+            given = [str(label) for label in getattr(self._model, "classes_", wanted)]
+        missing, unexpected = Counter(wanted) - Counter(given), Counter(given) - Counter(wanted)
+        if missing or unexpected:
+            differences = {"Missing": missing, "Unexpected": unexpected}
+            said = [f" {what}: {listed(list(names), 3)}." for what, names in differences.items() if names]
+            raise ChoqolateError(
+                f"Expected classes_ of {self._name} to have every label that fit gets once.{''.join(said)}"
+            )
+        return np.array([given.index(label) for label in wanted])
+
+    def _by_class(self, what: str, X: Any) -> np.ndarray:
+        """Class scores or probabilities, one column per class in the order of ``classes_``."""
+        with _naming(self._name, what):
+            given = getattr(self._model, what)(X)
+        expected = f"the {what} of {self._name} to give a matrix of shape {{}}"
+        return _matrix(given, (len(X), len(self.classes_)), expected)[:, self._order()]
 
     def _remove(self, names: Any) -> OwnModel:
         edited = copy.copy(self)
@@ -121,9 +142,7 @@ class OwnModel(BaseEstimator):
     def node_inputs(self, X: Any) -> np.ndarray:
         """What the nodes weigh: the scores, unless the estimator says something else."""
         given = _call(self._name, self._model.node_inputs, X) if hasattr(self._model, "node_inputs") else X
-        return _matrix(
-            given, (len(X), None), f"the node_inputs of {self._name} to give a matrix of shape ({{}}, inputs)"
-        )
+        return _matrix(given, (len(X), "inputs"), f"the node_inputs of {self._name} to give a matrix of shape {{}}")
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels as text, each of them one that the training rows have."""
@@ -148,7 +167,7 @@ class OwnModel(BaseEstimator):
         """Node values, a matrix of numbers with one row per image."""
         with _naming(self._name, "transform"):
             given = self._model.transform(X)
-        return _matrix(given, (len(X), None), f"the transform of {self._name} to give a matrix of shape ({{}}, nodes)")
+        return _matrix(given, (len(X), "nodes"), f"the transform of {self._name} to give a matrix of shape {{}}")
 
 
 def _call(name: str, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -163,15 +182,23 @@ def load_own(name: str) -> OwnMethod:
         ChoqolateError: if it cannot be imported and made, or lacks what is measured.
     """
     module, _, attribute = name.partition(":")
+    if Path(module).name != module or module.startswith(".") or module.endswith(".py"):
+        raise ChoqolateError(
+            f"Expected the name of a module without folders and .py, such as {Path(module).stem.strip('.')}:{attribute}"
+            f", but got {name}. Modules are searched in the current folder and among the installed packages."
+        )
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where people keep what they are working on
     try:
         made = getattr(importlib.import_module(module), attribute)
         estimator = made() if inspect.isclass(made) else made
-    except Exception as error:
+    except _ERRORS as error:
+        searched = ""
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            searched = f". Modules are searched in the current folder, {os.getcwd()}, and among the installed packages."
         raise ChoqolateError(
             f"Expected a method as module:Class that can be imported and made without arguments, but {name} cannot: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}{searched}"
         ) from error
     lacking = [needed for needed in ("fit", "predict", "transform") if not callable(getattr(estimator, needed, None))]
     if lacking or not isinstance(estimator, BaseEstimator):
@@ -179,11 +206,32 @@ def load_own(name: str) -> OwnMethod:
         raise ChoqolateError(
             f"Expected {name} to be an estimator of scikit-learn with fit, predict and transform, but {came}."
         )
-    source = inspect.getsourcefile(type(estimator))
-    code = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source is not None else ""
     title = getattr(estimator, "title", None)
     grid, dials = (_values_to_try(name, estimator, said) for said in ("tuning_grid", "tuning_dials"))
-    return OwnMethod(name, title if isinstance(title, str) and title else attribute, estimator, code, grid, dials)
+    title = title if isinstance(title, str) and title else attribute
+    return OwnMethod(name, title, estimator, _code_of(type(estimator)), grid, dials)
+
+
+def _code_of(kind: type) -> str:
+    """Hash of the source files of a class and of its base classes, without bases from installed packages."""
+    own, *bases = map(_source_of, kind.__mro__)
+    files = dict.fromkeys([own, *(file for file in bases if file is not None and not _is_installed(file))])
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files if file is not None)).hexdigest()[:16]
+
+
+def _source_of(kind: type) -> Path | None:
+    """The file of a class; ``None`` if it is built in, or not defined in a file."""
+    try:
+        found = inspect.getsourcefile(kind)
+    except (OSError, TypeError):
+        return None
+    return Path(found) if found is not None and Path(found).is_file() else None
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a file is part of the standard library or of an installed package."""
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    return bool(installed) or file.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def _values_to_try(name: str, estimator: Any, attribute: str) -> dict[str, list[Any]]:
@@ -222,17 +270,18 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _matrix(given: Any, shape: tuple[int | None, int | None], expected: str) -> np.ndarray:
-    """Whatever numpy turns into a matrix of finite numbers whose rows or columns are as many as they must be."""
-    size = next(length for length in shape if length is not None)
-    begin = f"Expected {expected.format(size)}, but"
+def _matrix(given: Any, shape: tuple[int | str, int | str], expected: str) -> np.ndarray:
+    """Whatever numpy turns into a matrix of finite numbers of a shape; a text in it stands for any length."""
+    begin = f"Expected {expected.format(f'({shape[0]}, {shape[1]})')}, but"
     if given is None:
         raise ChoqolateError(f"{begin} there is none.")
     try:
         matrix = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ChoqolateError(f"{begin} it holds other things than numbers, or rows that differ: {error}") from None
-    if matrix.ndim != 2 or any(length not in (None, came) for length, came in zip(shape, matrix.shape, strict=True)):
+    if matrix.ndim != 2 or any(
+        isinstance(wanted, int) and came != wanted for came, wanted in zip(matrix.shape, shape, strict=True)
+    ):
         raise ChoqolateError(f"{begin} its shape is {matrix.shape}.")
     if not np.isfinite(matrix).all():
         raise ChoqolateError(f"{begin} {int((~np.isfinite(matrix)).sum())} of its numbers are NaN or infinite.")
@@ -244,9 +293,9 @@ def _naming(name: str, what: str) -> Iterator[None]:
     """Any error of the user's code as a failure of this method alone."""
     try:
         yield
-    except Exception as error:
+    except _ERRORS as error:
         raise _failure(name, what, error) from error
 
 
-def _failure(name: str, what: str, error: Exception) -> ChoqolateError:
+def _failure(name: str, what: str, error: BaseException) -> ChoqolateError:
     return ChoqolateError(f"The {what} of {name} failed with {type(error).__name__}: {error}")
