@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from choqolate import metrics
-from choqolate._util.text import counted
 from choqolate.analysis.leakage import MOST_ROWS, MOSTLY
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine import all_methods
@@ -19,18 +17,18 @@ from choqolate.experiments.engine.concept_tables import RECURRENCE as RECURRENCE
 from choqolate.experiments.engine.concept_tables import concepts_figure, concepts_table, left_out, rival_settings
 from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
 from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_note, removal_table
-from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Options, Runs, RunSetting, Shown
+from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import trade_off_grid
+from choqolate.experiments.engine.training_notes import training_notes
 from choqolate.experiments.paper.information import NOTE as KERNEL_NOTE
 from choqolate.experiments.paper.protocol import ALL_METHODS
 
 HEADS = ("Method", "Parameters", "Nodes in use")
 COLUMNS = ("accuracy", "worst_group", "gini", "coherence", "hsic", "cknna")
 """What is measured, see ``METRICS``; the worst group only where there are groups."""
-STILL_FALLING = 0.01  # decrease of the loss from which on a training is called unfinished
 
 
 def _table(collected: Collected, source: Source) -> Table:
@@ -53,30 +51,6 @@ def _used_nodes(runs: Runs) -> str:
     """In the mean over the runs; of a node without weights neither Gini nor coherence is defined."""
     counts = [value for value in runs.values("used_nodes") if math.isfinite(value)]
     return f"{fmean(counts):.3g}" if counts else ""
-
-
-def _unfinished(runs: Mapping[Label, Runs]) -> str:
-    """Say which methods had a training loss that was still falling, and which had runs that were lost."""
-    falling, lost = {}, {}
-    for one in runs.values():
-        decreases = [value for value in one.values("late_decrease") if math.isfinite(value)]
-        if one.setting.control is not None or not decreases:
-            continue
-        title, middle = one.setting.title, median(decreases)
-        n_lost = sum(value == 1 for value in one.values("went_back"))
-        if middle > STILL_FALLING:
-            falling[title] = f"{title} by {middle:.1%}"
-        if n_lost:
-            lost[title] = f"{title} in {n_lost} of {counted(len(one.runs), 'run')}"
-    said = []
-    if falling:
-        said.append(
-            "Not converged: the loss was still falling in the last tenth of training (median over the runs): "
-            f"{', '.join(falling.values())}."
-        )
-    if lost:
-        said.append(f"Ended well above its lowest loss and went back to its best epoch: {', '.join(lost.values())}.")
-    return " ".join(said)
 
 
 def _removal_note(options: Options, source: Source) -> str:
@@ -106,9 +80,9 @@ def _settings(source: Source, options: Options) -> dict[Any, RunSetting]:
 
 
 def _show(collected: Collected) -> Shown:
-    source, runs = next(iter(collected.runs.items()))
+    source = next(iter(collected.runs))
     tables, figures = {"comparison": _table(collected, source)}, {}
-    notes = [all_methods.chosen(source, runs), _unfinished(runs)]
+    notes = training_notes(collected)
     if collected.options.controls:
         tables["comparison-concepts"] = concepts_table(collected, source, all_methods.lines(collected))
         figures["comparison-concepts"] = concepts_figure(collected, source, all_methods.lines(collected))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from choqolate._util.markup import DASH
@@ -14,7 +14,7 @@ from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.statistics import compare, show_p
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import Points, trade_off_grid
-from choqolate.experiments.engine.tuning import validation_split
+from choqolate.experiments.engine.training_notes import training_notes
 
 SEEDS = 20
 OVER_SCORES = (
@@ -40,33 +40,15 @@ def lines(collected: Collected) -> list[Line]:
     found: list[Line] = []
     for method in collected.options.methods:
         title = find_method(method).title
-        found.append(Line(method, (title,)))
-        again = Line(method, (f"{title}, over scores",), "_over_scores")
-        values = [value for runs in collected.runs.values() for value in runs[method].values(again.of("gini"))]
-        if any(map(math.isfinite, values)):
-            found.append(again)
+        found += readings(Line(method, (title,)), [runs[method] for runs in collected.runs.values()])
     return found
 
 
-def chosen(source: Source, runs: Mapping[Any, Runs]) -> str:
-    """What was chosen for each method, and on how many rows."""
-    said = []
-    for one in runs.values():
-        if one.runs and one.chosen and one.setting.control is None and not one.setting.tuned_at.get("strength"):
-            values = ", ".join(f"{name} {_value(value)}" for name, value in one.chosen.items())
-            said.append(f"{one.setting.title}: {values}")
-    return f"Chosen on {_validation_rows(source)}: {'; '.join(said)}." if said else ""
-
-
-def _validation_rows(source: Source) -> str:
-    table = source.load()
-    own = table.rows.has_part("val")
-    kind = "validation rows" if own else "training rows held out for tuning"
-    return f"{len(validation_split(table)[1]):,} {kind}"
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def readings(line: Line, several: Iterable[Runs]) -> list[Line]:
+    """A line, and a second one over the scores if the nodes of some runs stand on learned units."""
+    again = line._replace(texts=(*line.texts[:-1], f"{line.texts[-1]}, over scores"), suffix="_over_scores")
+    values = [value for runs in several for value in runs.values(again.of("gini"))]
+    return [line, again] if any(map(math.isfinite, values)) else [line]
 
 
 # ---------------------------------------------------------------------- metrics
@@ -75,12 +57,15 @@ def _value(value: object) -> str:
 def show_metrics(
     name: str, caption: str, metrics: Sequence[str], published: PaperLookUp, note: str = ""
 ) -> Callable[[Collected], Shown]:
-    """Show methods in rows and metrics by data set in columns, the paper's numbers beside ours."""
+    """Show methods in rows and metrics by data set in columns, the paper's numbers beside ours.
+
+    Notes say what was chosen for each method, and what had not converged.
+    """
 
     def show(collected: Collected) -> Shown:
         kept = [line for line in lines(collected) if not line.suffix or set(metrics) & set(QUALITIES)]
         table = collected.table(caption, ("Method",), metrics, kept, published)
-        return Shown({name: table}, notes=[note] if note else [])
+        return Shown({name: table}, notes=[*([note] if note else []), *training_notes(collected)])
 
     return show
 
@@ -91,7 +76,8 @@ def show_metrics(
 def show_trade_off(name: str) -> Callable[[Collected], Shown]:
     """Show accuracy against the quality of the nodes, one panel per data set."""
     return lambda collected: Shown(
-        figures={name: trade_off_grid({source.title: trade_offs(collected, source) for source in collected.runs})}
+        figures={name: trade_off_grid({source.title: trade_offs(collected, source) for source in collected.runs})},
+        notes=[OVER_SCORES] if any(line.suffix for line in lines(collected)) else [],
     )
 
 

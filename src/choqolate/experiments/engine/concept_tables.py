@@ -27,7 +27,8 @@ SHOWN_COUNTS = (5, 10, 20)
 COLUMNS = ("accuracy", "concepts_per_class", "recurrence", *(f"nec_{k}" for k in SHOWN_COUNTS), "anec")
 RECURRENCE = (
     "Nodes that recur: share of the other runs that have a node with the same concepts (cosine of the attributions at "
-    "least 0.8); nodes without any weight do not count. If seeds are added later, their runs are not compared with the earlier runs."
+    "least 0.8); nodes without any weight do not count. If seeds are added later, their runs are not compared with the "
+    "earlier runs."
 )
 NOTE = (
     "Concepts per class: how many concepts make up 95% of the attributions of a class through both layers. Accuracy at "
@@ -67,7 +68,7 @@ def _cell(runs: Runs, metric: str) -> Cell:
 
 
 def left_out(collected: Collected, source: Source) -> str:
-    """Say which methods have no concepts per class, so that the figure lacks them."""
+    """Say which methods have no concepts per class, and whether the table has too few concepts for accuracy at few."""
     runs = collected.runs[source]
     without = [
         one.setting.title
@@ -75,7 +76,12 @@ def left_out(collected: Collected, source: Source) -> str:
         if one and one.runs and not _points(one)[0]
     ]
     said = "Not in the figure of concepts per class (no class_attributions_, or no weights)"
-    return f"{said}: {', '.join(without)}." if without else ""
+    notes = [f"{said}: {', '.join(without)}."] if without else []
+    n_concepts = len(source.load().concepts)
+    if n_concepts < NEC_COUNTS[0]:
+        least = f"Accuracy with few concepts takes at least {NEC_COUNTS[0]} concepts"
+        notes.append(f"{least}, but the table has {n_concepts}.")
+    return " ".join(notes)
 
 
 def _interactions(runs: Runs) -> str:
@@ -85,11 +91,19 @@ def _interactions(runs: Runs) -> str:
 
 
 def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> Figure:
-    """Accuracy against concepts per class, with the paths of the rivals; and accuracy at few concepts per class."""
+    """Accuracy against concepts per class, with the paths of the rivals; and accuracy at few concepts per class.
+
+    The second panel is left out where the table has fewer concepts than the smallest number of concepts per class.
+    """
     import matplotlib.pyplot as plt
 
     runs, lines = collected.runs[source], [line for line in lines if not line.suffix]
-    figure, axes = plt.subplots(1, 2, figsize=(11.0 * scale(), 4.4 * scale()), layout="constrained")
+    at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
+    rivals = {find_method(name).title: _at_few(runs[name]) for name in PATHS}
+    n_panels = 2 if any([*at_few.values(), *rivals.values()]) else 1
+    size = (5.5 * n_panels * scale(), 4.4 * scale())
+    figure, grid = plt.subplots(1, n_panels, figsize=size, layout="constrained", squeeze=False)
+    axes = grid[0]
     ceiling = runs[CEILING].values("accuracy")
     accuracy_against_concepts(
         {line.texts[0]: _points(runs[line.label]) for line in lines},
@@ -98,9 +112,8 @@ def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> 
         ceiling=ceiling[0] if ceiling else None,
         legend=False,
     )
-    at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
-    rivals = {find_method(name).title: _at_few(runs[name]) for name in PATHS}
-    accuracy_at_concepts(at_few, axes[1], paths=rivals, legend=False)
+    if n_panels > 1:
+        accuracy_at_concepts(at_few, axes[1], paths=rivals, legend=False)
     write_title(axes[0], source.title, font(12))
     legend_below(axes)
     return figure

@@ -110,6 +110,7 @@ class Runs:
         reason: why there are none, or not all.
         failed: whether something that was to be run failed.
         chosen: the parameters that were chosen on validation rows.
+        untried: which settings could not be tried for that, and why; empty if all could.
     """
 
     setting: RunSetting
@@ -117,6 +118,7 @@ class Runs:
     reason: str = "not run"
     failed: bool = False
     chosen: Parameters = field(default_factory=dict)
+    untried: str = ""
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class _Planned(NamedTuple):
     chosen: Mapping[str, Any]
     reason: str | None = None
     failed: bool = False
+    untried: str = ""
 
 
 def run_settings(
@@ -97,12 +98,13 @@ def _plan(source: Source, setting: RunSetting, searches: Mapping[str, Tuning], t
         return _Planned(None, {}, reason)
     if setting.debiasing is not None:
         return _Planned(Asked.on(source, setting), {})
+    search = searches[_search(source, setting).key]
     try:
-        found = searches[_search(source, setting).key].choose(tried)
+        found = search.choose(tried)
     except ChoqolateError as error:
         return _Planned(None, {}, str(error), failed=True)
     chosen = {name: value for name, value in found.items() if name not in setting.parameters}
-    return _Planned(Asked.on(source, setting, chosen), chosen)
+    return _Planned(Asked.on(source, setting, chosen), chosen, untried=search.untried(tried))
 
 
 def _runs(setting: RunSetting, plan: _Planned, seeds: Iterable[int], finished: Finished) -> Runs:
@@ -110,4 +112,4 @@ def _runs(setting: RunSetting, plan: _Planned, seeds: Iterable[int], finished: F
         return Runs(setting, reason=plan.reason or "not run", failed=plan.failed)
     failure = finished.reason(plan.asked.config)
     runs = tuple(finished.of(plan.asked.config, seeds))
-    return Runs(setting, runs, failure or "not run", failure is not None, plan.chosen)
+    return Runs(setting, runs, failure or "not run", failure is not None, plan.chosen, plan.untried)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
+from choqolate.experiments.engine.all_methods import OVER_SCORES, readings
+from choqolate.experiments.engine.experiment import Collected, Experiment, Line, Options, Runs, RunSetting, Shown
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import Points, trade_off_grid
+from choqolate.experiments.engine.training_notes import chosen
 
 SEEDS = 5
 COLUMNS = ("accuracy", *QUALITIES)
@@ -53,7 +55,7 @@ def sweep(
         caption: of the table; ``{data}`` is the data set.
         heads: of the texts that lead a row.
         settings: what to run on a source, by row.
-        note: what is to be said about it.
+        note: what is to be said about it. What was chosen for methods is added.
         rivals: whether the best row of a column is bold.
     """
 
@@ -68,20 +70,20 @@ def sweep(
             figures = {name: trade_off_grid({title: one for own in panels.values() for title, one in own.items()})}
         else:
             figures = {files[source]: trade_off_grid(own, down=True) for source, own in panels.items()}
-        return Shown(tables, figures, [note] if note else [])
+        twice = any(line.suffix for runs in collected.runs.values() for _, line in _lines(runs))
+        notes = [note, OVER_SCORES if twice else "", *(chosen(source, runs) for source, runs in collected.runs.items())]
+        return Shown(tables, figures, [one for one in notes if one])
 
     return Experiment(name, title, paper, data, seeds, settings, show, misfit)
 
 
 def _table(caption: str, heads: tuple[str, ...], source: Source, runs: Mapping[SweepRow, Runs], rivals: bool) -> Table:
     """Accuracy, Gini and coherence of each setting; on data sets of the paper its numbers beside ours."""
-    rows = [
-        Row(
-            row.texts,
-            tuple(own.cell(name, getattr(row.paper, name, None) if source.in_paper else None) for name in COLUMNS),
-        )
-        for row, own in runs.items()
-    ]
+    rows = []
+    for row, line in _lines(runs):
+        paper = row.paper if source.in_paper and not line.suffix else None
+        own = runs[row]
+        rows.append(Row(line.texts, tuple(own.cell(line.of(name), getattr(paper, name, None)) for name in COLUMNS)))
     columns = [METRICS[name] if rivals else replace(METRICS[name], higher_is_better=None) for name in COLUMNS]
     return Table(caption, heads, columns, rows)
 
@@ -90,9 +92,22 @@ def _panels(source: Source, runs: Mapping[SweepRow, Runs]) -> dict[str, dict[str
     """Quality and accuracy of the runs of each setting, for each panel and each quality."""
     panels: dict[str, dict[str, Points]] = {}
     for panel in dict.fromkeys(row.panel for row in runs):
-        own = {row.legend: one for row, one in runs.items() if row.panel == panel}
+        own = [(row, line) for row, line in _lines(runs) if row.panel == panel]
+        own.sort(key=lambda one: bool(one[1].suffix))  # second readings last, so that methods look the same without
         panels[f"{source.title}, {panel}" if panel else source.title] = {
-            METRICS[quality].name: {name: (one.values(quality), one.values("accuracy")) for name, one in own.items()}
+            METRICS[quality].name: {
+                _legend(row, line): (runs[row].values(line.of(quality)), runs[row].values("accuracy"))
+                for row, line in own
+            }
             for quality in QUALITIES
         }
     return panels
+
+
+def _lines(runs: Mapping[SweepRow, Runs]) -> list[tuple[SweepRow, Line]]:
+    """All settings; those whose nodes stand on learned units twice, over these and over the scores below them."""
+    return [(row, line) for row, own in runs.items() for line in readings(Line(row, row.texts), [own])]
+
+
+def _legend(row: SweepRow, line: Line) -> str:
+    return f"{row.legend}, over scores" if line.suffix else row.legend

@@ -113,6 +113,23 @@ class Tuning:
         Raises:
             ChoqolateError: if no setting could be trained on these data.
         """
+        tried, reasons = self._tried(finished)
+        if reasons and not tried:
+            raise ChoqolateError(reasons[0])
+        untried = self.untried(finished)
+        if untried:
+            warnings.warn(
+                f"{find_method(self.method).title} is tuned without {untried}", ChoqolateWarning, stacklevel=2
+            )
+        return choose(tried, self.rule) if tried else {}
+
+    def untried(self, finished: Finished) -> str:
+        """How many settings could not be trained, and why; empty if all could."""
+        tried, reasons = self._tried(finished)
+        return f"{len(reasons)} of {len(reasons) + len(tried)} settings, which failed: {reasons[0]}" if reasons else ""
+
+    def _tried(self, finished: Finished) -> tuple[list[Tried], list[str]]:
+        """What each setting that could be trained gave, and why the others could not."""
         seeds = find_method(self.method).seeds(SEEDS)
         tried: list[Tried] = []
         reasons: list[str] = []
@@ -123,13 +140,7 @@ class Tuning:
                 tried.append(Tried(setting, *(_mean(runs, name) for name in ("accuracy", "gini"))))
             reason = finished.reason(config)
             reasons += [] if reason is None else [reason]
-        if reasons and not tried:
-            raise ChoqolateError(reasons[0])
-        if reasons:
-            title, n_settings = find_method(self.method).title, len(reasons) + len(tried)
-            message = f"{title} is tuned without {len(reasons)} of {n_settings} settings, which failed: {reasons[0]}"
-            warnings.warn(message, ChoqolateWarning, stacklevel=2)
-        return choose(tried, self.rule) if tried else {}
+        return tried, reasons
 
     def _trials(self, settings: Iterable[Mapping[str, Any]]) -> Trials:
         return Trials(self.source, self.method, tuple(settings))

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from choqolate._util.markup import CHECK
 from choqolate.debiasing.registry import DEBIASING, Debiasing
-from choqolate.experiments.engine.all_methods import chosen, settings_of
+from choqolate.experiments.engine.all_methods import settings_of
 from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Line, Options, RunSetting, Shown
 from choqolate.experiments.engine.methods import find_method
 from choqolate.experiments.engine.sources import Source
+from choqolate.experiments.engine.training_notes import chosen
 from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
 from choqolate.experiments.paper.published import published
 
