@@ -100,6 +100,8 @@ def test_every_table_and_figure_is_made_of_the_embedded_data(done, folder):
     page = (folder / "summary.md").read_text()
     assert all(experiment.title in page for experiment in EXPERIMENTS.values())
     assert "the sweep begins with 5 classes" in page
+    assert "2 seeds, quick, rule accuracy" in (folder / "pages" / "accuracy.md").read_text()
+    assert "seeds" not in (folder / "pages" / "gradient.md").read_text().partition("Made with")[2].partition("\n")[0]
 
 
 def test_numbers_of_a_table_are_means_over_the_lines_of_the_results(done, folder):

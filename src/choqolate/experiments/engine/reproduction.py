@@ -103,7 +103,8 @@ def reproduce(
     for experiment, plan, count in zip(experiments, plans, counts, strict=True):
         runs = {source: next(found) for source in plan.sources}
         done.append(_show(experiment, runs, options, plan.lacking, folder))
-        write_page(folder, experiment, done[-1].shown, done[-1].lacking, _made(command, count, options))
+        told = _told(count, options) if any(runs.values()) else []
+        write_page(folder, experiment, done[-1].shown, done[-1].lacking, _made(command, told))
         remove_stale(folder, experiment, done[-1].files)
     write_summary(folder, [experiment.name for experiment in experiments])
     return done
@@ -176,12 +177,16 @@ def _failure(runs: Mapping[Label, Runs]) -> str | None:
     return next(iter(runs.values())).reason
 
 
-def _made(command: str, seeds: int, options: Options) -> str:
-    """How the numbers came about."""
+def _told(seeds: int, options: Options) -> list[str]:
+    """What the runs of an experiment were made with."""
     told = [counted(seeds, "seed"), *(["quick"] if options.quick else []), f"rule {options.rule}"]
-    told += [f"{name} {value}" for name, value in options.parameters.items()]
+    return told + [f"{name} {value}" for name, value in options.parameters.items()]
+
+
+def _made(command: str, told: Iterable[str]) -> str:
+    """How the numbers came about."""
     made = f"Made with CHOQOLATE {__version__}" + (f" by `{command}`" if command else "")
-    return f"{made}: {', '.join(told)}."
+    return f"{': '.join([made, ', '.join(told)] if told else [made])}."
 
 
 def _n_seeds(experiment: Experiment, seeds: int | None, options: Options) -> int:
