@@ -116,8 +116,8 @@ def test_scores_that_are_not_of_the_365_places_are_refused(tmp_path):
     assert "366 columns with some places named twice" in refused(
         [*names, "Kitchen"], np.hstack([random_scores()] * 2)[:, :366]
     )
-    assert "Expected the path of each image" in refused(names, paths=None)
-    assert "Expected the path of each image" in refused(names, paths=[None, *FILES[1:]])
+    assert "in a column called image, but there is no such column. Add" in refused(names, paths=None)
+    assert "in a column called image, but 1 of 9 rows has none" in refused(names, paths=[None, *FILES[1:]])
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,27 @@ def test_files_that_are_no_scores(tmp_path):
         (tmp_path / "damaged.npz").write_bytes(content)
         with pytest.raises(ChoqolateError, match=r"damaged.npz, but it cannot be read as .npz"):
             PlacePredictions.from_score_file(tmp_path / "damaged.npz")
+
+
+def test_tables_that_are_no_scores_of_places(tmp_path):
+    def refused(head, *rows):
+        file = write(tmp_path / "scores.csv", "\n".join(",".join(map(str, row)) for row in [head, *rows]))
+        with pytest.raises(ChoqolateError) as error:
+            PlacePredictions.from_score_file(file)
+        assert str(file) in str(error.value)
+        return str(error.value)
+
+    scores = random_scores().tolist()
+    rows = [[file, *row] for file, row in zip(FILES, scores, strict=True)]
+    assert "in a column called image, but there is no such column" in refused(places365(), *scores)
+    headless = refused(*rows)
+    assert f"but got 366 columns with '{FILES[0]}', " in headless
+    assert "Name the columns as Places365 does" in headless
+    predicted = refused(["image", "place"], [FILES[0], "kitchen"])
+    assert "it has predicted places already. Use the file as it is: choqolate score COCO" in predicted
+    np.savez(tmp_path / "scores.npz", files=np.array(FILES), scores=np.full((9, 365), np.nan))
+    with pytest.raises(ChoqolateError, match=r"scores\.npz: .*NaN"):
+        PlacePredictions.from_score_file(tmp_path / "scores.npz")
 
 
 def test_an_image_has_one_row_of_scores(tmp_path):
@@ -186,6 +207,7 @@ def test_places_become_classes(tmp_path):
         f"{COCO[3]},moon",
         "val2017/gone.jpg,office",
         f"{COCO[4]},Home Office",
+        f"{COCO[5]}, ",
         "val2017/gone too.jpg,beach",
     ]
     file = write(tmp_path / "places.csv", "image,place\n" + "\n".join(lines) + "\n")
@@ -202,8 +224,9 @@ def test_places_become_classes(tmp_path):
     assert rows.labels_from == source
     assert rows.notes[:-1] == (
         source,
-        "3 of 8 images show none of the 160 indoor places: left out",
+        "3 of 9 images show none of the 160 indoor places: left out",
         "1 image with a place that is not among the 365 ('moon'): left out",
+        "1 image without a place: left out",
         "1 of 4 labelled images are not in train2017 or val2017: left out",
     )
     assert set(rows.split) <= {"train", "test"}
@@ -232,7 +255,10 @@ ROWS = [
     ("text", "message"),
     [
         ("image,place\na.jpg,beach\nb.jpg,moon\n", r"such as 'airplane_cabin'.*, but got 'beach', 'moon'\. Write"),
-        ("image,class\na.jpg,kitchen\n", "expected a column called place or scene"),
+        ("image,place\na.jpg,\n", r"but got none at all\. Write"),
+        ("image,class\na.jpg,kitchen\n", "expected a column called place or scene in .*: rename one"),
+        ("photo,place\na.jpg,kitchen\n", "called image or path or file or filename or img_filename or image_path in "),
+        ("a.jpg,kitchen\n", "got the columns 'a.jpg', 'kitchen': add a header"),
         ("image,place\na.jpg,kitchen\n", "none of 1 is there, such as 'a.jpg'"),
         ("image,place\nb.jpg,beach\na.jpg,kitchen\n", "none of 1 is there, such as 'a.jpg'"),
         ("image,place\ntwice.jpg,kitchen\n", "the folder of 'twice.jpg' in line 2 .*in train2017 and in val2017"),

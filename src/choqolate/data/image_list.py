@@ -94,7 +94,8 @@ def _read(text: TextIO, file: Path, wanted: Mapping[str, Sequence[str]], require
     for column in required:
         if places[column] is None:
             expected = f"a column called {' or '.join(wanted[column])}"
-            raise ChoqolateError(f"expected {expected} in {file}, got the columns {listed(names, 12)}: rename one")
+            advice = "rename one" if any(place is not None for place in places.values()) else "add a header"
+            raise ChoqolateError(f"expected {expected} in {file}, got the columns {listed(names, 12)}: {advice}")
     kept = {column: place for column, place in places.items() if place is not None}
     cells: dict[str, list[str]] = {column: [] for column in kept}
     numbers = []

@@ -102,7 +102,7 @@ def _csv_fields(path: Path) -> dict[str, Any]:
     try:
         if _has_nul(path):  # Arrow would lose rows
             raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "NUL")
-        separator, lines, header = _header(path)
+        separator, lines, header = csv_header(path)
         fields, concepts = column_roles(header)
         types = [pa.string()] * len(header)
         for j in concepts.values():
@@ -152,8 +152,8 @@ def _csv_cells(path: Path, separator: str, lines: int, types: list[pa.DataType])
         raise
 
 
-def _header(path: Path) -> tuple[str, int, list[str]]:
-    """The separator, the number of records up to the header, and the names of the columns."""
+def csv_header(path: Path) -> tuple[str, int, list[str]]:
+    """The separator of a CSV file, the number of records up to the header, and the names of the columns."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = re.match(r'[\r\n]*((?:"[^"]*"|[^\r\n])*)', file.read(_HEADER_CHARACTERS))
         unquoted = re.sub(r'"[^"]*"', "", first[1] if first else "")

@@ -21,7 +21,8 @@ from choqolate.errors import ChoqolateError
 
 FOLDERS = ("train2017", "val2017")
 PSEUDO_LABELS = "pseudo-labels, not annotations"
-IMAGE_COLUMN = ("image", *COLUMN_NAMES["path"])
+IMAGE_COLUMN = tuple(dict.fromkeys(["image", *COLUMN_NAMES["path"]]))
+CLASS_COLUMN = tuple(dict.fromkeys(["class", *COLUMN_NAMES["label"]]))
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _images(root: Path) -> tuple[Path, dict[str, set[str]]]:
 
 
 def _read_classes(file: Path) -> _Labels:
-    wanted = {"image": IMAGE_COLUMN, "class": ("class", *COLUMN_NAMES["label"]), "split": ("split",)}
+    wanted = {"image": IMAGE_COLUMN, "class": CLASS_COLUMN, "split": ("split",)}
     table = read_columns(file, wanted, required=("image", "class"))
     return _Labels(file, table, [*_classes(table, file)], f"classes given in {file.name}, not annotations of COCO")
 
@@ -139,9 +140,10 @@ def _read_places(file: Path) -> _Labels:
     written = table.cells["place"]
     places = [find_place(name) for name in written]
     classes = [None if place is None else location_types().get(place) for place in places]
-    unknown = [name for name, place in zip(written, places, strict=True) if place is None]
+    blank = sum(not name.strip() for name in written)
+    unknown = [name for name, place in zip(written, places, strict=True) if place is None and name.strip()]
     if not any(classes):
-        shown = listed(list(dict.fromkeys(written)), 3)
+        shown = listed(list(dict.fromkeys(name for name in written if name.strip())), 3) or "none at all"
         raise ChoqolateError(
             f"Expected places of Places365 in {file}, some of them among the 160 indoor places with a class, such as "
             f"{listed(list(location_types()), 3)}, but got {shown}. Write the names as Places365 does."
@@ -150,12 +152,14 @@ def _read_places(file: Path) -> _Labels:
     predicted_by = " and ".join(models) or f"the classifier behind {file.name}"
     labels_from = f"{PSEUDO_LABELS}: places predicted by {predicted_by}, mapped to location types"
     notes = [labels_from]
-    outside = classes.count(None) - len(unknown)
+    outside = classes.count(None) - len(unknown) - blank
     if outside:
         notes.append(f"{outside:,} of {counted(len(classes), 'image')} show none of the 160 indoor places: left out")
     if unknown:
         names = listed(list(dict.fromkeys(unknown)), 3)
         notes.append(f"{counted(len(unknown), 'image')} with a place that is not among the 365 ({names}): left out")
+    if blank:
+        notes.append(f"{counted(blank, 'image')} without a place: left out")
     return _Labels(file, table, classes, labels_from, tuple(notes))
 
 

@@ -17,7 +17,10 @@ import numpy as np
 
 from choqolate._util.files import check_output, replacing
 from choqolate._util.text import counted, listed
+from choqolate.data.column_roles import is_reserved
+from choqolate.data.score_files import csv_header
 from choqolate.data.scores import ConceptScores
+from choqolate.data.source_errors import check_source, naming
 from choqolate.datasets.base import words
 from choqolate.errors import ChoqolateError
 
@@ -108,8 +111,13 @@ class PlacePredictions:
             ChoqolateError: if the columns are not the 365 places, or a row has no path.
         """
         places = _check_places(scores.concepts)
-        if scores.paths is None or any(path is None for path in scores.paths):
-            raise ChoqolateError("Expected the path of each image with its scores, but some rows have none. Add them.")
+        lacking = len(scores) if scores.paths is None else scores.paths.tolist().count(None)
+        if lacking:
+            some = f"{lacking:,} of {counted(len(scores), 'row')} {'has' if lacking == 1 else 'have'} none"
+            came = "there is no such column" if lacking == len(scores) else some
+            raise ChoqolateError(
+                f"Expected the path of each image with its scores, in a column called image, but {came}. Add the paths."
+            )
         twice = [path for path, number in Counter(scores.paths.tolist()).items() if number > 1]
         if twice:
             raise ChoqolateError(
@@ -132,8 +140,11 @@ class PlacePredictions:
                 f"Expected scores of places in a file that ends in {', '.join(SCORE_FILES)}, but got {path}. Convert "
                 "it, or give a folder of images."
             )
-        table = _read_npz(path) if path.suffix.lower() == ".npz" else ConceptScores.load(path)
-        return cls.from_scores(table, f"the classifier behind {path.name}")
+        with naming(path):
+            if path.suffix.lower() == ".csv":
+                _check_header(path)
+            table = _read_npz(path) if path.suffix.lower() == ".npz" else ConceptScores.load(path)
+            return cls.from_scores(table, f"the classifier behind {path.name}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a new CSV file with the columns image, place and model.
@@ -171,6 +182,22 @@ def _check_places(names: Sequence[str]) -> list[str]:
         f"Expected one column of scores for each of the 365 places of Places365, such as {listed(places365()[:3])}, "
         f"but got {counted(len(names), 'column')} with {came}. Name the columns as Places365 does."
     )
+
+
+def _check_header(path: Path) -> None:
+    """Find out that the columns of a CSV file are not the places before a cell is no number."""
+    check_source(path)
+    try:
+        _, _, header = csv_header(path)
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return  # reading the file says more
+    names = [name for name in header if not is_reserved(name)]
+    if "place" in names:
+        raise ChoqolateError(
+            f"Expected scores of places in {path}, but it has predicted places already. Use the file as it is: "
+            f"choqolate score COCO --dataset coco --option places={path}"
+        )
+    _check_places(names)
 
 
 def _read_npz(path: Path) -> ConceptScores:
