@@ -99,7 +99,8 @@ def concepts_figure(collected: Collected, source: Source, lines: list[Line]) -> 
 
     runs, lines = collected.runs[source], [line for line in lines if not line.suffix]
     at_few = {line.texts[0]: _at_few(runs[line.label]) for line in lines}
-    rivals = {find_method(name).title: _at_few(runs[name]) for name in PATHS}
+    others = (name for name in PATHS if name not in collected.options.methods)
+    rivals = {find_method(name).title: _at_few(runs[name]) for name in others}
     n_panels = 2 if any([*at_few.values(), *rivals.values()]) else 1
     size = (5.5 * n_panels * scale(), 4.4 * scale())
     figure, grid = plt.subplots(1, n_panels, figsize=size, layout="constrained", squeeze=False)
