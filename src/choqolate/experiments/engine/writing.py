@@ -60,8 +60,8 @@ def remove_stale(folder: Path, experiment: Experiment, files: Iterable[Path]) ->
     record = folder / PAGES / f"{experiment.name}.json"
     made = [path.relative_to(folder).as_posix() for path in files]
     for name in _recorded(record) - set(made):
-        if str(PurePosixPath(name).parent) in (TABLES, FIGURES):
-            (folder / name).unlink(missing_ok=True)
+        if str(PurePosixPath(name).parent) in (TABLES, FIGURES) and (folder / name).is_file():
+            (folder / name).unlink()
     write_bytes(record, json.dumps({"files": made}, indent=2).encode() + b"\n")
 
 
