@@ -120,6 +120,10 @@ def expected_grid(table):
     return grid
 
 
+def with_minus(text):
+    return text.replace("-", "−") if re.fullmatch(r"[<>]?-\d+(\.\d+)?( ± [\d.]+)?", text) else text
+
+
 def without_marks(text):
     return re.sub(r" \([a-z, ]+\)$", "", text).replace("**", "")
 
@@ -129,7 +133,8 @@ def test_markdown_reads_back(table):
     text = table.to_markdown()
     rows = markdown_rows(text)
     heads = len(table.heads)
-    assert [row[:heads] + [without_marks(cell) for cell in row[heads:]] for row in rows[1:]] == expected_grid(table)
+    expected = [[with_minus(text) for text in row] for row in expected_grid(table)]
+    assert [row[:heads] + [without_marks(cell) for cell in row[heads:]] for row in rows[1:]] == expected
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1
 
@@ -354,9 +359,18 @@ def test_markdown_leaves_alone_what_is_no_markup():
 
 def test_a_table_of_texts_alone():
     table = Table("Significance", ("Baseline", "Δ", "p"), (), [Row(("PCBM", "-0.13", "<0.001"), ())])
-    assert markdown_rows(table.to_markdown()) == [["Baseline", "Δ", "p"], ["PCBM", "-0.13", "<0.001"]]
+    assert markdown_rows(table.to_markdown()) == [["Baseline", "Δ", "p"], ["PCBM", "−0.13", "<0.001"]]
     assert check_latex(table.to_latex()) == [["Baseline", r"$\Delta$", "p"], ["PCBM", "$-0.13$", "$<0.001$"]]
     assert table.to_csv() == "Baseline,Δ,p\nPCBM,-0.13,<0.001\n"
+
+
+def test_all_numbers_of_a_table_have_the_same_minus_sign():
+    rows = [Row(("-0.54", "−0.83 to −0.21", "x-1"), (Cell((-0.001, -0.003)),))]
+    table = Table("T", ("Δ", "range", "name"), (Column("coherence"),), rows)
+    assert markdown_rows(table.to_markdown())[1] == ["−0.54", "−0.83 to −0.21", "x-1", "−0.002 ± 0.001"]
+    assert [text for text, _ in table.printed().rows[0]] == ["-0.54", "-0.83 to -0.21", "x-1", "-0.002 ± 0.001"]
+    assert table.to_csv().splitlines()[1].startswith("-0.54,-0.83 to -0.21,x-1,-0.002,")
+    assert check_latex(table.to_latex())[1] == ["$-0.54$", "$-$0.83 to $-$0.21", "x-1", r"$-0.002 \pm 0.001$"]
 
 
 def test_every_accuracy_of_the_paper_prints_as_in_the_paper():

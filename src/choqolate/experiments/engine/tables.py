@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from choqolate._util.markup import DASH, latex, latex_row, latex_text, markdown, pipes
-from choqolate._util.numbers import Spread
+from choqolate._util.numbers import MINUS, Spread
 from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError
 
@@ -148,12 +149,13 @@ class Table:
             )
 
     def to_markdown(self) -> str:
-        """A pipe table that reads as plain text too, its caption above and its notes below."""
+        """A pipe table that reads as plain text too, its caption above and its notes below; numbers with "−"."""
         layout = _Layout.of(self)
         heads = [markdown(head) for head in self.heads]
         grid = [heads + [_markdown_head(leaf.heads) for leaf in layout.leaves]]
         for row, entries in zip(self.rows, layout.entries, strict=True):
-            grid.append([markdown(text) for text in row.texts] + [_markdown_entry(entry) for entry in entries])
+            texts = [markdown(_with_minus(text)) for text in row.texts]
+            grid.append(texts + [_markdown_entry(entry) for entry in entries])
         notes = [f"- ({mark}) {markdown(note)}" for note, mark in layout.marks.items()]
         caption = f"**{markdown(_sentence(self.title))}** {markdown(layout.remark)}".rstrip()
         blocks = [caption, "\n".join(pipes(grid, n_left=len(heads))), "\n".join(notes)]
@@ -185,11 +187,14 @@ class Table:
         return f"% needs \\usepackage{{{','.join(packages)}}}\n{text}"
 
     def printed(self) -> Printed:
-        """The same for the terminal: without markup, heads of several lines."""
+        """The same for the terminal: without markup, heads of several lines, numbers with "-"."""
         layout = _Layout.of(self)
         heads = [*self.heads, *("\n".join(part for part in leaf.heads if part) for leaf in layout.leaves)]
         rows = [
-            [*((text, False) for text in row.texts), *((_plain_entry(entry), entry.best) for entry in entries)]
+            [
+                *((_with_hyphen(text), False) for text in row.texts),
+                *((_plain_entry(entry), entry.best) for entry in entries),
+            ]
             for row, entries in zip(self.rows, layout.entries, strict=True)
         ]
         notes = [f"({mark}) {note}" for note, mark in layout.marks.items()]
@@ -206,7 +211,7 @@ class Table:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(heads)
         for row in self.rows:
-            values: list[object] = list(row.texts)
+            values: list[object] = list(map(_with_hyphen, row.texts))
             for cell, printed in zip(row.cells, in_paper, strict=True):
                 values += [cell.mean, cell.std, len(cell.defined), *((cell.paper or (None, None)) if printed else ())]
             writer.writerow(values)
@@ -310,6 +315,16 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
+def _with_minus(text: str) -> str:
+    """A text that is a number, with the minus sign of typography."""
+    return text.replace("-", MINUS) if re.fullmatch(r"[<>]?-\d+(\.\d+)?", text) else text
+
+
+def _with_hyphen(text: str) -> str:
+    """A text whose numbers have the minus sign of plain text, as programs and terminals take it."""
+    return re.sub(rf"{MINUS}(?=\d)", "-", text)
+
+
 def _plain_entry(entry: _Entry) -> str:
     return _with_marks(f"{entry.mean} ± {entry.std}" if entry.std else entry.mean, entry)
 
@@ -324,7 +339,7 @@ def _markdown_head(heads: tuple[str, str, str]) -> str:
 
 
 def _markdown_entry(entry: _Entry) -> str:
-    plain = _plain_entry(entry._replace(marks=()))
+    plain = _plain_entry(entry._replace(marks=(), mean=_with_minus(entry.mean)))
     return _with_marks(f"**{plain}**" if entry.best else plain, entry)
 
 
