@@ -18,7 +18,7 @@ from tests.experiments.test_tuning import bird_table
 ABSENT = Source("birds", "Bird scenes", Path("nowhere/scores.parquet"), "883359ecfda19114" + 48 * "0")
 BIRDS = '"data": {"name": "birds", "fingerprint": "883359ecfda19114"}'
 LINE = (
-    '{{"config": {{"protocol": 3, {config}}}, "seed": 0, "metrics": {{"accuracy": 0.875, "gini": null}}, '
+    '{{"config": {{"protocol": 4, {config}}}, "seed": 0, "metrics": {{"accuracy": 0.875, "gini": null}}, '
     '"seconds": 1.5, "shared": 3, "versions": {{"choqolate": "0.1.0"}}, "chosen": {{}}}}\n'
 )
 CHOSEN = {"learning_rate": 0.1, "penalty": 0.001}
@@ -69,7 +69,7 @@ def test_runs_with_what_was_chosen_are_those_with_the_same_parameters_given():
 def test_runs_of_debiasing_are_known_by_this_config(way):
     config = Asked.on(ABSENT, RunSetting(parameters={"n_nodes": 8}, debiasing=way)).config
     data = {"name": "birds", "fingerprint": "883359ecfda19114"}
-    assert config == {"protocol": 3, "data": data, "method": "choqolate", "parameters": {}, "debiasing": way}
+    assert config == {"protocol": 4, "data": data, "method": "choqolate", "parameters": {}, "debiasing": way}
 
 
 @pytest.fixture
