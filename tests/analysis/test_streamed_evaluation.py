@@ -1,8 +1,6 @@
 """Evaluation and prediction on files: the numbers of the table in memory, in the memory of one block."""
 
-import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,6 +16,7 @@ from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.table_training import fit_scores
+from tests.peak_memory import peaks_of
 from tests.small_tables import bird_scores
 
 
@@ -104,7 +103,7 @@ def test_coherence_of_blocks_is_that_of_the_correlation_matrix(seed, n_rows, ste
 
 
 PEAK = """
-    import resource, sys
+    import sys
     import numpy as np
     import choqolate as cq
     from choqolate.analysis.evaluation import evaluate
@@ -123,13 +122,11 @@ PEAK = """
             for _ in range(n_rows // 2_000):
                 writer.add_scores(first, Rows(labels=["a", "b"] * 1_000))
         evaluate(model, cq.ConceptScores.open(path), "all")
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # the highest so far
+        print_peak()
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other units")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
 def test_ten_times_the_rows_take_the_same_memory(tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(PEAK), tmp_path / "table.parquet"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    small, large = map(int, done.stdout.split())
+    small, large = peaks_of(PEAK, tmp_path / "table.parquet")
     assert large < 1.2 * small  # the scores alone would be 160 MB, not 16 MB

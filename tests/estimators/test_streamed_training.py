@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import warnings
 from functools import partialmethod
@@ -22,6 +21,7 @@ from choqolate.estimators.training_file import FileRows, measure, warn_sorted
 from choqolate.network import lanes
 from choqolate.network.architecture import Architecture
 from choqolate.network.lanes import LaneBatches
+from tests.peak_memory import peaks_of
 
 CONCEPTS = ["sea", "forest", "crest", "webbed feet", "sky", "sand"]
 
@@ -209,7 +209,7 @@ lanes.POOL_BYTES = 1 << 19
 options = {"n_nodes": None, "interactions": "none", "epochs": 1, "calibrate": False, "batch_size": 4096}
 for path in sys.argv[1:]:
     fit_scores(ScoreFile(path), **options)
-    print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+    print_peak()
 """
 
 
@@ -228,7 +228,6 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         split = np.where(np.arange(n_rows) % 4 > 0, "train", "test")
         table = cq.ConceptScores(scores, [f"c{j}" for j in range(100)], labels=labels, split=split)
         write_in_groups(table, paths[-1], 1_000)
-    done = subprocess.run([sys.executable, "-c", PEAK, *paths], capture_output=True, text=True, check=True)
-    small, large = map(int, done.stdout.split())
+    small, large = peaks_of(PEAK, *paths)
     assert large < 1.2 * small
     assert large - small < 30_000
