@@ -159,9 +159,9 @@ def run_controls(
 
     The settings of the model, as a search chose them if there was one, are trained again, without sample weights: on
     the model's own concepts, and on as many random names and random directions, see :func:`choqolate.control_table`,
-    once for each seed. Logistic
-    regression on all scores is the ceiling; its penalty is chosen by cross-validation on the training rows. If concepts
-    were removed from the model, what is left of them is measured as well, see :func:`choqolate.measure_leakage`.
+    once for each seed. Logistic regression on all scores is the ceiling; its penalty is chosen by cross-validation on
+    the training rows. If concepts were removed from the model, what is left of them is measured as well, see
+    :func:`choqolate.measure_leakage`.
 
     Args:
         model: a fitted classifier.

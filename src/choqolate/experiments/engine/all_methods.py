@@ -45,7 +45,7 @@ def lines(collected: Collected) -> list[Line]:
 
 
 def readings(line: Line, several: Iterable[Runs]) -> list[Line]:
-    """A line, and a second one over the scores if the nodes of some runs stand on learned units."""
+    """The line of a method; where its nodes weight learned units, a second one over the scores below the units."""
     again = line._replace(texts=(*line.texts[:-1], f"{line.texts[-1]}, over scores"), suffix="_over_scores")
     values = [value for runs in several for value in runs.values(again.of("gini"))]
     return [line, again] if any(map(math.isfinite, values)) else [line]
