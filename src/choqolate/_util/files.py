@@ -7,6 +7,7 @@ import itertools
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -121,6 +122,7 @@ def _temporary(target: Path) -> Path:
 
 def read_text(path: Path, what: str) -> str:
     """The text of a file in UTF-8; errors name what was expected, such as ``"a word list"``."""
+    check_regular(path, what)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -221,3 +223,24 @@ def check_new_folder(folder: Path, what: str, ours: Callable[[Path], bool] = lam
         raise ChoqolateError(
             f"Expected a new or empty folder for {what}, but {folder} holds other things. Choose another one."
         )
+
+
+def check_regular(path: Path, what: str) -> None:
+    """Refuse to read a pipe, socket or device, which might never end. A link to a file is fine.
+
+    What is missing, or a folder, passes: opening it says so.
+
+    Args:
+        path: that is to be read.
+        what: what was expected, such as ``"a word list"``.
+
+    Raises:
+        ChoqolateError: if it is neither a file nor a folder.
+    """
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return
+    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+        came = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}.get(kind, "device")
+        raise ChoqolateError(f"Expected {what} in a regular file, but {path} is a {came}. Save its content to a file.")
