@@ -257,6 +257,25 @@ def test_without_a_folder_the_cache_is_shared(tmp_path, counting, own_cache):
     assert found.folder.path == cache_folder(counting)
 
 
+def test_a_renamed_checkpoint_finds_its_vectors_in_the_cache(tmp_path, clip_folder):
+    manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 3))
+    shutil.copytree(clip_folder, tmp_path / "first")
+    assert embed(manifest, load_backbone(tmp_path / "first"), workers=0).n_encoded == 3
+    (tmp_path / "first").rename(tmp_path / "second")
+    found = embed(manifest, load_backbone(tmp_path / "second"), workers=0)
+    assert found.n_encoded == 0
+    assert cq.score(found, cq.Vocabulary.parse(["sea"])).provenance.backbone.name == str(tmp_path / "second")
+
+
+def test_a_cache_of_an_earlier_version_is_used(tmp_path, backbone, own_cache):
+    manifest = Manifest(tmp_path / "album", write_album(tmp_path / "album", 3))
+    earlier = own_cache / "embeddings" / f"any-name-{backbone.identity}-{backbone.precision}"
+    assert embed(manifest, backbone, earlier, workers=0).n_encoded == 3
+    (own_cache / "embeddings" / f"a-file-{backbone.identity}-{backbone.precision}").touch()
+    found = embed(manifest, backbone, workers=0)
+    assert (found.n_encoded, found.folder.path) == (0, earlier)
+
+
 def test_rows_keep_labels_split_and_groups(tmp_path, backbone):
     names = write_album(tmp_path / "album", 4)
     (tmp_path / "album" / names[1]).write_bytes(b"")

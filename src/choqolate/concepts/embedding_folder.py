@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -96,6 +96,7 @@ class EmbeddingFolder:
             write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
             folder = cls.open(path)
             folder.check(backbone)
+        folder.backbone = backbone.describe()  # the same encoder may be in another place now
         for place in (path, folder.images.folder, folder.texts.folder):
             remove_stale(place)
         remove_abandoned(path)
@@ -220,8 +221,13 @@ def _as_seen(table: pa.Table) -> Seen:
 
 
 def cache_folder(backbone: Backbone) -> Path:
-    """Where vectors go that are given no place: ``$CHOQOLATE_CACHE``, or choqolate in the user's cache folder."""
+    """Where vectors go that are given no place: ``$CHOQOLATE_CACHE``, or choqolate in the user's cache folder.
+
+    The folder is named by what the encoder is, not by what it is called; earlier versions put its name in front.
+    """
     base = os.environ.get("CHOQOLATE_CACHE")
     home = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "choqolate"
-    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", backbone.name.rstrip("/").split("/")[-1])[-60:].strip("-.") or "backbone"
-    return home / "embeddings" / f"{slug}-{backbone.identity}-{backbone.precision}"
+    content = f"{backbone.identity}-{backbone.precision}"
+    folder = home / "embeddings" / content
+    earlier = sorted(folder.parent.glob(f"*-{glob.escape(content)}"))
+    return next((path for path in (folder, *earlier) if EmbeddingFolder.is_one(path)), folder)
