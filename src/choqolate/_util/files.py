@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import glob
+import errno
 import itertools
 import os
-import secrets
 import shutil
 import stat
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from choqolate._util.leftovers import is_leftover, remove_leftovers_of, temporary_name
+from choqolate._util.text import as_size
 from choqolate.errors import ChoqolateError
 
-_STALE_SECONDS = 3600  # nothing is written for so long without a change
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_WRITTEN = (*_NO_ROOM, errno.EIO, errno.EROFS)
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary path to write to; it takes the target's name when the block ends without an error.
 
-    A reader finds the old file or the new one, never half.
+    A reader finds the old file or the new one, never half. What a killed process left of such a file is removed.
+
+    Raises:
+        ChoqolateError: if the disk is full or fails.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "words.txt"
@@ -32,30 +36,43 @@ def replacing(target: Path) -> Iterator[Path]:
     ('sea', 1)
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(target)
+    remove_leftovers_of(target)
+    temporary = temporary_name(target)
     try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        with naming_disk_errors(target, temporary):
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+            sync_folder(target.parent)
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             temporary.unlink()
-    sync_folder(target.parent)
 
 
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
     """A new folder to fill; it takes the target's name, and place, when the block ends without an error.
 
-    What a killed process left of such folders is removed by a later one.
+    The old folder is renamed before it is removed. If the power goes between the two renames, the next call gives it
+    its name back. What a killed process left of such folders is removed.
+
+    Raises:
+        ChoqolateError: if the disk is full or fails.
     """
+    aside = target.with_name(f".{target.name}.replaced")
     with _temporary_folder(target) as temporary:
+        if aside.exists():
+            if target.exists():
+                shutil.rmtree(aside)
+            else:
+                os.rename(aside, target)
         yield temporary
         if target.exists():
-            shutil.rmtree(target)
-        os.replace(temporary, target)
-    sync_folder(target.parent)
+            os.rename(target, aside)
+        os.rename(temporary, target)
+        sync_folder(target.parent)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
@@ -70,6 +87,9 @@ def write_new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
 
     Returns:
         The name that was taken.
+
+    Raises:
+        ChoqolateError: if the disk is full or fails.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -99,25 +119,57 @@ def _take_name(folder: Path, name: Path) -> bool:
 
 @contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
-    """A folder beside a target, gone at the end unless it was renamed; older ones of killed processes go too."""
+    """A folder beside a target, gone at the end unless it was renamed; those of killed processes go too."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(f"{glob.escape(_stem(target))}*-*.tmp"):
-        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
-    temporary = _temporary(target)
-    temporary.mkdir()
+    remove_leftovers_of(target)
+    temporary = temporary_name(target)
     try:
-        yield temporary
+        with naming_disk_errors(target, temporary):
+            temporary.mkdir()
+            yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _stem(target: Path) -> str:
-    return f".{target.name[:100]}."
+@contextmanager
+def naming_disk_errors(target: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Turn the errors of a disk that is full or fails into sentences that name the file.
+
+    Args:
+        target: what is written.
+        temporary: what it is written to meanwhile.
+
+    Raises:
+        ChoqolateError: with what was needed and what is free.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        if error.errno not in _NO_ROOM:
+            raise ChoqolateError(f"{target} cannot be written: {error.strerror}. Choose another place.") from error
+        needed = f" after {as_size(n)}" if (n := _size(temporary)) else ""
+        raise ChoqolateError(
+            f"{target} cannot be written: {os.strerror(error.errno or 0)}{needed}, and {_free_space(target)} free. "
+            "Make room or choose another place."
+        ) from error
 
 
-def _temporary(target: Path) -> Path:
-    return target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+def _size(path: Path | None) -> int:
+    """Bytes in a file or folder; 0 if there is none."""
+    if path is None:
+        return 0
+    with suppress(OSError):
+        return sum(one.lstat().st_size for one in (path, *path.rglob("*")) if not one.is_dir())
+    return 0
+
+
+def _free_space(target: Path) -> str:
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    with suppress(OSError):
+        return f"{as_size(shutil.disk_usage(above).free)} are"
+    return "nothing is"
 
 
 def read_text(path: Path, what: str) -> str:
@@ -210,6 +262,8 @@ def _check_writable(target: Path, folders: Sequence[Path]) -> None:
 def check_new_folder(folder: Path, what: str, ours: Callable[[Path], bool] = lambda _: False) -> None:
     """Find out before the work whether a folder may be written to: new, empty, or one of an earlier run.
 
+    What a killed process was writing to it does not count.
+
     Args:
         folder: that something is to be written to. Nothing is made yet.
         what: what it is for, such as ``"the model"``.
@@ -219,7 +273,7 @@ def check_new_folder(folder: Path, what: str, ours: Callable[[Path], bool] = lam
         ChoqolateError: if it is a file, holds other things, or cannot be made or written to.
     """
     check_folder(folder, what)
-    if folder.is_dir() and any(folder.iterdir()) and not ours(folder):
+    if folder.is_dir() and not all(map(is_leftover, folder.iterdir())) and not ours(folder):
         raise ChoqolateError(
             f"Expected a new or empty folder for {what}, but {folder} holds other things. Choose another one."
         )

@@ -35,3 +35,15 @@ def listed(names: Sequence[object], most: int = 5) -> str:
     """``'a', 'b' and 3 more``."""
     shown = ", ".join(repr(str(name)) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def as_size(n_bytes: float) -> str:
+    """An amount of bytes in the unit that suits it.
+
+    >>> as_size(0), as_size(999_499), as_size(12_345_678), as_size(2.5e12)
+    ('0 bytes', '999 kB', '12 MB', '2,500 GB')
+    """
+    if n_bytes < 1000:
+        return counted(round(n_bytes), "byte")
+    unit, name = next(((u, n) for u, n in ((1e3, "kB"), (1e6, "MB")) if n_bytes < 1000 * u), (1e9, "GB"))
+    return f"{n_bytes / unit:,.{1 if n_bytes < 10 * unit else 0}f} {name}"

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from choqolate._util.files import check_new_folder, replacing, write_bytes
+from choqolate._util.leftovers import remove_leftovers
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import remove_abandoned
 from choqolate.concepts.preprocessing import NO_STATE, FileState, Unreadable, file_state
-from choqolate.concepts.vector_store import VectorStore, remove_stale
+from choqolate.concepts.vector_store import VectorStore
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import BackboneRecord
 from choqolate.datasets.image_search import EMBEDDINGS as DESCRIPTION
@@ -98,7 +99,7 @@ class EmbeddingFolder:
             folder.check(backbone)
         folder.backbone = backbone.describe()  # the same encoder may be in another place now
         for place in (path, folder.images.folder, folder.texts.folder):
-            remove_stale(place)
+            remove_leftovers(place)
         remove_abandoned(path)
         return folder
 

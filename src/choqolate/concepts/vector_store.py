@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,6 @@ from choqolate._util.files import replacing
 from choqolate.concepts.exact_product import ExactProduct
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
-_STALE_SECONDS = 60  # a shard is written in a fraction of a second
 _BLOCK_BYTES = 1 << 27  # vectors in memory at a time: every block reads each shard that has some of them
 _LEAST_ROWS = 256  # of a block, even if a vector is very long
 _PRODUCT_ROWS = 256  # of the products that are given at a time
@@ -197,14 +195,6 @@ def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:
     return ChoqolateError(
         f"{n_missing:,} of {n_wanted:,} vectors are not in {folder}: run the embedding again, it adds what is missing"
     )
-
-
-def remove_stale(folder: Path) -> None:
-    """Remove what a killed process left half-written: temporary files that nobody writes to any more."""
-    for path in folder.glob(".*.tmp"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                path.unlink()
 
 
 def _matrix(column: pa.ChunkedArray, dim: int) -> np.ndarray:

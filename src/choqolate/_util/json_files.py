@@ -1,0 +1,131 @@
+"""JSON documents: read with care, and written with a checksum that tells whether they still are what was written.
+
+The checksum is the CRC-32 of the text in which the checksum itself is empty. It finds every accident that changes up
+to four bytes in a row, and any other one but for one in four billion. It is no signature: who changes a document on
+purpose can also change the checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from choqolate.errors import ChoqolateError
+
+CHECKSUM = "checksum"
+"""The name of the checksum in a document. It comes before any text that somebody has chosen."""
+
+_EMPTY = f'"{CHECKSUM}": ""'
+_LARGEST = 1 << 64  # whole numbers beyond fit into no array
+
+
+def parse_json(content: bytes | str, name: str) -> Any:
+    """Parse JSON that may come from a stranger.
+
+    Args:
+        content: UTF-8, with or without a byte order mark.
+        name: what to call it in messages.
+
+    Raises:
+        ChoqolateError: if it is not JSON, is nested too deeply, names something twice in one object, or has a number
+            that is not finite or too large. The message is one sentence, to be followed by what to do.
+
+    >>> parse_json('{"rate": 1e-2}', "config.json")
+    {'rate': 0.01}
+    >>> parse_json('{"rate": 1e999}', "config.json")
+    Traceback (most recent call last):
+    choqolate.errors.ChoqolateError: config.json is not valid JSON: the number 1e999 is too large.
+    """
+    try:
+        text = content.decode("utf-8-sig") if isinstance(content, bytes) else content.removeprefix("\ufeff")
+        return json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+        )
+    except UnicodeDecodeError:
+        raise ChoqolateError(f"{name} is not valid JSON: it is not UTF-8 text.") from None
+    except RecursionError:
+        raise ChoqolateError(f"{name} is not valid JSON: it is nested too deeply.") from None
+    except ChoqolateError as error:
+        raise ChoqolateError(f"{name} is not valid JSON: {error}") from None
+    except ValueError as error:
+        raise ChoqolateError(f"{name} is not valid JSON: {error}.") from None
+
+
+def json_bytes(document: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+    """Write a document as UTF-8, with its checksum filled in if it has an empty one.
+
+    Args:
+        document: what JSON can hold; ``{CHECKSUM: ""}`` stands where the checksum is to be.
+        indent: as in :func:`json.dumps`; by default all is on one line.
+
+    Raises:
+        UnicodeEncodeError: if a text cannot be written as UTF-8.
+        ValueError: if a number is not finite.
+
+    >>> json_bytes({"format": "edits", "checksum": "", "edits": []})
+    b'{"format": "edits", "checksum": "crc32 dd8d6ebc", "edits": []}'
+    """
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    if document.get(CHECKSUM) == "":
+        text = text.replace(_EMPTY, f'"{CHECKSUM}": "{_checksum(text.encode())}"', 1)
+    return text.encode()
+
+
+def is_unchanged(content: bytes, document: Any) -> bool | None:
+    """Whether a document is what was written; ``None`` if it has no checksum.
+
+    Line ends and white space around the document do not count.
+
+    Args:
+        content: of the file.
+        document: what :func:`parse_json` made of it.
+
+    >>> content = json_bytes({"checksum": "", "temperature": 0.005})
+    >>> is_unchanged(content, json.loads(content))
+    True
+    >>> edited = content.replace(b"0.005", b"0.05")
+    >>> is_unchanged(edited, json.loads(edited))
+    False
+    """
+    if not isinstance(document, dict) or CHECKSUM not in document:
+        return None
+    said = document[CHECKSUM]
+    text = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").strip()
+    return said == _checksum(text.replace(f'"{CHECKSUM}": "{said}"'.encode("utf-8", "replace"), _EMPTY.encode(), 1))
+
+
+def _checksum(text: bytes) -> str:
+    return f"crc32 {zlib.crc32(text):08x}"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ChoqolateError(f"{max(names, key=names.count)!r} stands twice in one object.")
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ChoqolateError(f"the number {_shortened(digits)} is too large.")
+    return value
+
+
+def _whole(digits: str) -> int:
+    value = int(digits) if len(digits) < 30 else _LARGEST
+    if abs(value) >= _LARGEST:
+        raise ChoqolateError(f"the number {_shortened(digits)} is too large.")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ChoqolateError(f"{name} is not a number that JSON can hold.")
+
+
+def _shortened(digits: str) -> str:
+    return digits if len(digits) <= 20 else f"{digits[:12]}..."
