@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 
 import choqolate as cq
 from choqolate.estimators.calibration import Calibration, choose_threshold, fit_temperature
+from tests.sealing import write_json
 from tests.small_tables import bird_scores
 
 FAST = dict(n_nodes=3, epochs=15)
@@ -169,7 +170,7 @@ def test_a_damaged_calibration_is_refused(tmp_path, model, change):
     model.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config["calibration"] |= change
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "config.json", config)
     with pytest.raises(cq.ChoqolateError, match="not a model that can be loaded"):
         cq.load(tmp_path)
 

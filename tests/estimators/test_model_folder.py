@@ -5,18 +5,23 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as save_arrays
 
 import choqolate as cq
+from choqolate._util.leftovers import temporary_name
 from choqolate.data.provenance import Provenance
 from choqolate.estimators.model_folder import check_model_folder
+from tests.sealing import change_json, change_numbers, write_json
 from tests.small_tables import bird_scores
 
 
@@ -77,7 +82,7 @@ def test_edits_are_saved_and_can_be_undone_after_loading(tmp_path, birds, model,
 def test_the_config_is_readable(tmp_path, model):
     model.remove_concepts("sea").save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["format_version"] == 5
+    assert config["format_version"] == 6
     assert config["concepts"] == model.concepts_
     assert config["classes"] == ["landbird", "waterbird"]
     assert config["hyperparameters"]["temperature"] == 0.005
@@ -102,7 +107,7 @@ def test_models_without_provenance_load_and_save(tmp_path, birds, model):
     model.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config.pop("provenance") == {}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "config.json", config)
     back = cq.load(tmp_path)
     assert back.provenance_ == Provenance()
     back.provenance_ = None
@@ -174,7 +179,8 @@ def test_a_kill_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path, bird
     assert seen == {0, 1}
 
 
-def test_a_save_cut_short_after_its_config_is_still_found(tmp_path, birds, model):
+@pytest.mark.parametrize("name", ["model-{}.safetensors.next", "model.safetensors.next"])  # of today, and before
+def test_a_save_cut_short_after_its_config_is_still_found(tmp_path, birds, model, name):
     X, _, _ = birds
     model.save(tmp_path / "old")
     edited = model.remove_concepts("sea")
@@ -182,8 +188,10 @@ def test_a_save_cut_short_after_its_config_is_still_found(tmp_path, birds, model
     (tmp_path / "old" / "config.json").write_bytes((tmp_path / "new" / "config.json").read_bytes())
     numbers = (tmp_path / "new" / "model.safetensors").read_bytes()
     (tmp_path / "old" / "model.safetensors").write_bytes(b"an older model's numbers")
-    (tmp_path / "old" / "model.safetensors.next").write_bytes(numbers)
+    (tmp_path / "old" / name.format(hashlib.sha256(numbers).hexdigest())).write_bytes(numbers)
     np.testing.assert_array_equal(cq.load(tmp_path / "old").predict_proba(X), edited.predict_proba(X))
+    model.save(tmp_path / "old")
+    assert sorted(os.listdir(tmp_path / "old")) == ["config.json", "model.safetensors"]
 
 
 def test_two_saves_cut_short_one_after_the_other_lose_nothing(tmp_path, birds, model, monkeypatch):
@@ -210,6 +218,72 @@ def test_two_saves_cut_short_one_after_the_other_lose_nothing(tmp_path, birds, m
     np.testing.assert_array_equal(cq.load(tmp_path).predict_proba(X), second.predict_proba(X))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_that_save_to_one_folder_at_a_time_lose_nothing(tmp_path, birds, model):
+    X, _, _ = birds
+    versions = [model.remove_concepts(name) for name in ("sea", "crest", "forest")]
+    expected = [version.predict_proba(X) for version in versions]
+    folder = tmp_path / "model"
+    children = []
+    for version in versions:
+        children.append(os.fork())
+        if children[-1] == 0:
+            try:
+                for _ in range(15):
+                    version.save(folder)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+    seen = set()
+    while children:
+        if folder.exists() and (folder / "config.json").exists():  # a reader beside the writers
+            found = cq.load(folder).predict_proba(X)
+            seen.add(next(k for k, wanted in enumerate(expected) if np.array_equal(found, wanted)))
+        process, status = os.waitpid(children[0], os.WNOHANG)
+        if process:
+            assert status == 0
+            children.pop(0)
+    assert len(seen) > 1
+    assert sorted(os.listdir(folder)) == ["config.json", "model.safetensors"]
+
+
+def test_a_first_save_that_was_killed_is_no_model_and_no_obstacle(tmp_path, model):
+    folder = tmp_path / "model"
+    model.save(folder)
+    numbers = (folder / "model.safetensors").read_bytes()
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / f"model-{hashlib.sha256(numbers).hexdigest()}.safetensors.next").write_bytes(numbers)
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = temporary_name(folder / "config.json")
+    (folder / left.name.replace(str(os.getpid()), str(ended.pid))).write_bytes(b"{")
+    check_model_folder(folder)
+    with pytest.raises(cq.ChoqolateError, match=r"with config\.json"):
+        cq.load(folder)
+    model.save(folder)
+    assert sorted(os.listdir(folder)) == ["config.json", "model.safetensors"]
+
+
+def test_a_change_by_hand_is_found_and_a_sentence_says_how_to_make_it(tmp_path, birds, model):
+    X, _, _ = birds
+    model.save(tmp_path)
+    config = tmp_path / "config.json"
+    written = config.read_text()
+    config.write_text(written.replace('"landbird"', '"wren"'))
+    with pytest.raises(cq.ChoqolateError, match=r"edited after it was saved.* delete the line \"checksum\""):
+        cq.load(tmp_path)
+    lines = config.read_text().splitlines(keepends=True)
+    config.write_text("".join(line for line in lines if '"checksum"' not in line))
+    with pytest.warns(cq.ChoqolateWarning, match=r"has no checksum.* Save the model again"):
+        edited = cq.load(tmp_path)
+    assert "wren" in edited.predict(X)
+    edited.save(tmp_path)
+    assert cq.load(tmp_path).classes_.tolist() == edited.classes_.tolist()
+    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes().replace(b"\n", b"\r\n"))  # as some editors do
+    cq.load(tmp_path)
+
+
 def test_what_could_not_be_loaded_is_not_saved(tmp_path, birds, model):
     X, y, _ = birds
     changed = cq.ChoqolateClassifier(n_nodes=3, epochs=1).fit(X, y).set_params(n_nodes=9)
@@ -223,16 +297,13 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path, birds, model):
 
 
 def change_config(folder, **changes):
-    config = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(config))
+    change_json(folder / "config.json", **changes)
 
 
-def change_numbers(folder, change):
+def change_arrays(folder, change):
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
-    save_file(tensors, folder / "model.safetensors")
-    numbers = (folder / "model.safetensors").read_bytes()
-    change_config(folder, sha256=hashlib.sha256(numbers).hexdigest())
+    change_numbers(folder, save_arrays(tensors))
 
 
 class Trap:
@@ -251,9 +322,9 @@ def hyperparameters(**changes):
 
 DAMAGE = {
     "config.json is missing": (lambda f: (f / "config.json").unlink(), "expected a model folder with config.json"),
-    "config.json is empty": (lambda f: (f / "config.json").write_text(""), "cannot be read"),
-    "config.json is not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
-    "config.json is a deep nest": (lambda f: (f / "config.json").write_text("[" * 100_000), "cannot be read"),
+    "config.json is empty": (lambda f: (f / "config.json").write_text(""), "not valid JSON"),
+    "config.json is not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "not UTF-8"),
+    "config.json is a deep nest": (lambda f: (f / "config.json").write_text("[" * 100_000), "nested too deeply"),
     "config.json is a list": (lambda f: (f / "config.json").write_text("[]"), "expected config.json to say format"),
     "config.json is another program's": (lambda f: (f / "config.json").write_text('{"a": 1}'), "to say format"),
     "from a newer version": (lambda f: change_config(f, format_version=99), "format version 99.*upgrade"),
@@ -264,7 +335,7 @@ DAMAGE = {
     "classes twice": (lambda f: change_config(f, classes=["a", "a"]), "text or number classes"),
     "nested classes": (lambda f: change_config(f, classes=[["a"], ["b"]]), "text or number classes"),
     "version true": (lambda f: change_config(f, format_version=True), "format version True"),
-    "no history": (lambda f: change_numbers(f, lambda t: t.pop("history.loss")), "has no 'history.loss'"),
+    "no history": (lambda f: change_arrays(f, lambda t: t.pop("history.loss")), "has no 'history.loss'"),
     "classes of a strange type": (lambda f: change_config(f, class_dtype="V8"), "text or number classes"),
     "classes that are objects": (lambda f: change_config(f, class_dtype="datetime64[s]"), "text or number classes"),
     "unknown hyperparameter": (
@@ -310,13 +381,13 @@ DAMAGE = {
         lambda f: os.truncate(f / "model.safetensors", 100),
         "truncated or not the one that config.json names",
     ),
-    "one array is missing": (lambda f: change_numbers(f, lambda t: t.pop("score_min")), "has no 'score_min'"),
+    "one array is missing": (lambda f: change_arrays(f, lambda t: t.pop("score_min")), "has no 'score_min'"),
     "one array is too long": (
-        lambda f: change_numbers(f, lambda t: t.update(class_shift=np.zeros(9))),
+        lambda f: change_arrays(f, lambda t: t.update(class_shift=np.zeros(9))),
         r"class_shift of shape \(2,\)",
     ),
     "one number is not finite": (
-        lambda f: change_numbers(f, lambda t: t["nodes.theta"].fill(np.nan)),
+        lambda f: change_arrays(f, lambda t: t["nodes.theta"].fill(np.nan)),
         "nodes.theta holds numbers that are not",
     ),
 }
@@ -335,8 +406,7 @@ def test_nothing_in_a_folder_is_executed(tmp_path, model):
     folder, marker = tmp_path / "model", tmp_path / "executed"
     model.save(folder)
     trap = pickle.dumps(Trap(marker))
-    (folder / "model.safetensors").write_bytes(trap)
-    change_config(folder, sha256=hashlib.sha256(trap).hexdigest())
+    change_numbers(folder, trap)
     with pytest.raises(cq.ChoqolateError, match="not a safetensors file"):
         cq.load(folder)
     assert not marker.exists()
@@ -401,5 +471,5 @@ def test_a_folder_of_an_earlier_version_loads_and_predicts_what_it_did(tmp_path,
 def resaved(model, folder):
     """The model after a round trip in the format of today."""
     model.save(folder / "again")
-    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 5
+    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 6
     return cq.load(folder / "again")

@@ -15,6 +15,7 @@ from safetensors.torch import save_file as save_torch
 import choqolate as cq
 from choqolate.estimators import predictions
 from choqolate.estimators.training_reference import TrainingReference
+from tests.sealing import write_json
 from tests.small_tables import FORMS, bird_scores
 
 
@@ -207,7 +208,7 @@ def test_a_damaged_reference_is_refused(tmp_path, model, damage):
         del tensors["reference.directions"]
     save_torch(tensors, tmp_path / "model.safetensors")
     config["sha256"] = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "config.json", config)
     with pytest.raises(cq.ChoqolateError, match="not a model that can be loaded"):
         cq.load(tmp_path)
 

@@ -16,6 +16,7 @@ from choqolate.errors import DoubtfulChoiceWarning
 from choqolate.estimators.search import search
 from choqolate.estimators.search_record import Search
 from choqolate.estimators.validation import hold_out
+from tests.sealing import write_json
 from tests.small_tables import CONCEPTS, bird_scores
 
 AUTO = dict.fromkeys(("n_nodes", "temperature", "interactions"), "auto")
@@ -366,7 +367,7 @@ DAMAGE = {
     "an accuracy that is text": lambda found, _: found["trials"][0].update(accuracy="high"),
     "an unknown kind": lambda found, _: found["trials"][0].update(interactions="bogus"),
     "a temperature to be searched": lambda found, _: found["trials"][found["chosen"]].update(temperature="auto"),
-    "more runs than there are numbers": lambda _, stability: stability.update(n_runs=float("inf")),
+    "more runs than there are numbers": lambda _, stability: stability.update(n_runs=1e300),
     "shares above one": lambda _, stability: stability.update(recurrence=[[2.0] * 8]),
     "a number for an array": lambda _, stability: stability.update(recurrence=1.0),
     "other nodes": lambda _, stability: stability.update(recurrence=[[1.0]], similarity=[[1.0]]),
@@ -383,7 +384,7 @@ def test_a_damaged_record_is_one_error(damage, tmp_path):
     model.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     DAMAGE[damage](config["search"], config["stability"])
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "config.json", config)
     with pytest.raises(cq.ChoqolateError, match="is not a model that can be loaded"):
         cq.load(tmp_path)
 
@@ -391,7 +392,7 @@ def test_a_damaged_record_is_one_error(damage, tmp_path):
 def test_a_model_that_lost_its_search_is_not_loaded(birds, tmp_path):
     birds.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"search": None}))
+    write_json(tmp_path / "config.json", config | {"search": None})
     with pytest.raises(cq.ChoqolateError, match="leaves settings to a search, but has no record of one"):
         cq.load(tmp_path)
 

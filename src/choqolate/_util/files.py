@@ -193,6 +193,12 @@ def write_bytes(target: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def rename_file(path: Path, target: Path) -> None:
+    """Let a file that is on the disk take a name, and place, for good."""
+    os.replace(path, target)
+    sync_folder(target.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder durable, where the system can."""
     if os.name != "posix":

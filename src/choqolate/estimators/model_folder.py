@@ -1,90 +1,86 @@
 """A fitted model as a folder: ``config.json`` to read, ``model.safetensors`` for the numbers. Nothing is executed.
 
-A save replaces an older model in one step: the new numbers are written beside the old ones, then ``config.json``, which
-names their checksum, is put in place by a rename, then the numbers take their name. A reader finds the old model or the
-new one, whenever the power goes.
+A save replaces an older model in one step: the new numbers are written beside the old ones under a name that tells
+their content, then ``config.json``, which says their checksum, is put in place by a rename, then the numbers take their
+name. A reader finds the old model or the new one, whenever the power goes. Saves of several processes to one folder
+wait for each other.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
+import re
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from choqolate._util.checks import check_unique
-from choqolate._util.files import check_folder, check_new_folder, sync_folder, write_bytes
-from choqolate._util.text import listed
-from choqolate.data.provenance import Provenance
-from choqolate.errors import ChoqolateError
-from choqolate.estimators.calibration import Calibration
+from choqolate._util.files import (
+    check_folder,
+    check_new_folder,
+    check_regular,
+    naming_disk_errors,
+    rename_file,
+    write_bytes,
+)
+from choqolate._util.folder_lock import locked
+from choqolate._util.json_files import CHECKSUM, is_unchanged, json_bytes, parse_json
+from choqolate._util.leftovers import is_leftover, remove_leftovers
+from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
-from choqolate.estimators.search_record import Search
-from choqolate.estimators.training_reference import TrainingReference
-from choqolate.explain.node_stability import NodeStability
-from choqolate.network.edits import Edit, Recalibrate, edit_from_dict
-from choqolate.network.fitted import FittedNetwork
-from choqolate.network.scaling import MinMax
+from choqolate.estimators.model_document import (
+    FORMAT,
+    FORMAT_WITH_CHECKSUM,
+    arrays_of_model,
+    check_format,
+    document_of_model,
+    model_of,
+)
 
-FORMAT = "choqolate-model"
-FORMAT_VERSION = 5
-CONFIG, TENSORS, NEXT_TENSORS = "config.json", "model.safetensors", "model.safetensors.next"
-_ARRAYS = ("score_min", "score_max", "concept_means", "label_shares")
-_RECORDS = {"calibration": ("confidences", "right"), "reference": ("centers", "directions", "spreads")}
-
-
-def _arrays(network: FittedNetwork) -> tuple[np.ndarray, ...]:
-    return network.scaling.low, network.scaling.high, network.concept_means, network.label_shares
+CONFIG, TENSORS = "config.json", "model.safetensors"
+_NEXT = re.compile(r"model(-[0-9a-f]{64})?\.safetensors\.next")  # without a checksum before format version 6
 
 
 def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
     """Write a fitted classifier, its edits included, to a folder (made if missing).
 
     Raises:
-        ChoqolateError: if the folder is a file, or holds a ``config.json`` that is not a model's.
+        ChoqolateError: if the folder is a file, or holds a ``config.json`` that is not a model's, or the disk is full.
     """
     check_is_fitted(classifier)
     folder = Path(path)
     check_target(folder)
-    network = classifier.network_
-    tensors = {name: theta.contiguous() for name, theta in network.parameters.items()}
-    for name, array in zip(_ARRAYS, _arrays(network), strict=True):
-        tensors[name] = torch.from_numpy(array.copy())
-    for name, values in classifier.history_.items():
-        tensors[f"history.{name}"] = torch.from_numpy(np.ascontiguousarray(values))
-    for record, names in _RECORDS.items():
-        for name in names if getattr(classifier, f"{record}_") is not None else ():
-            array = np.ascontiguousarray(getattr(getattr(classifier, f"{record}_"), name))
-            tensors[f"{record}.{name}"] = torch.from_numpy(array.copy())
+    tensors = arrays_of_model(classifier)
     numbers = tensor_bytes(tensors)
-    config = _config(classifier) | {"sha256": hashlib.sha256(numbers).hexdigest()}
-    _rebuild(config, tensors)  # what cannot be loaded is not saved
+    checksum = hashlib.sha256(numbers).hexdigest()
+    config = document_of_model(classifier) | {"sha256": checksum}
+    model_of(config, tensors)  # what cannot be loaded is not saved
     try:
-        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        text = json_bytes(config, indent=2) + b"\n"
     except UnicodeEncodeError as error:
         raise ChoqolateError(f"expected names that can be written as UTF-8: {error}") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    _settle(folder)
-    write_bytes(folder / NEXT_TENSORS, numbers)
-    write_bytes(folder / CONFIG, text)
-    os.replace(folder / NEXT_TENSORS, folder / TENSORS)
-    sync_folder(folder)
+    with naming_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder) as alone:
+            _finish(folder)
+            write_bytes(_next_tensors(folder, checksum), numbers)
+            write_bytes(folder / CONFIG, text)
+            _finish(folder)
+            if alone:
+                _sweep(folder)
 
 
 def load(path: str | PathLike[str]) -> ChoqolateClassifier:
     """Read a classifier that :func:`save` wrote.
 
     Raises:
-        ChoqolateError: if the folder is no model, is damaged, or comes from a newer version.
+        ChoqolateError: if the folder is no model, is damaged or was changed, or comes from a newer version.
     """
     folder = Path(path)
     if folder.is_file():
@@ -94,22 +90,22 @@ def load(path: str | PathLike[str]) -> ChoqolateClassifier:
     try:
         return _load(folder)
     except ChoqolateError:  # a save in another process may have replaced one file between our reads of the two
-        return _load(folder)
+        if not folder.is_dir():
+            raise
+        with locked(folder, exclusive=False):
+            return _load(folder)
 
 
 def _load(folder: Path) -> ChoqolateClassifier:
+    config, sealed = _read_config(folder)
     try:
-        config = json.loads((folder / CONFIG).read_bytes())
-    except FileNotFoundError as error:
-        raise ChoqolateError(
-            f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ChoqolateError(f"{folder / CONFIG} cannot be read ({error}): save the model again") from error
-    try:
-        _check_format(config)
-        tensors = _read_numbers(folder, config["sha256"])
-        return _rebuild(config, tensors)
+        check_format(config)
+        if not sealed and config["format_version"] >= FORMAT_WITH_CHECKSUM:
+            message = (
+                f"{folder / CONFIG} has no checksum, so that changes go unnoticed. Save the model again to add one."
+            )
+            warnings.warn(message, ChoqolateWarning, stacklevel=3)
+        return model_of(config, _read_numbers(folder, config["sha256"]))
     except ChoqolateError as error:
         raise ChoqolateError(f"{folder} is not a model that can be loaded: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError, OverflowError) as error:
@@ -119,58 +115,48 @@ def _load(folder: Path) -> ChoqolateClassifier:
         ) from error
 
 
-def _config(classifier: ChoqolateClassifier) -> dict[str, Any]:
-    from choqolate import __version__
-
-    parameters = classifier.get_params()
-    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
-        parameters["random_state"] = None
-    if isinstance(parameters["class_weight"], dict):
-        parameters["class_weight"] = [[_plain(key), float(value)] for key, value in parameters["class_weight"].items()]
-    history = classifier.history_
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "choqolate_version": __version__,
-        "concepts": list(classifier.concepts_),
-        "named_concepts": hasattr(classifier, "feature_names_in_"),
-        "classes": [_plain(label) for label in classifier.classes_.tolist()],
-        "class_dtype": classifier.classes_.dtype.str,
-        "hyperparameters": {name: _plain(value) for name, value in parameters.items()},
-        "edits": [edit.as_dict() for edit in classifier.edits_],
-        "training": {
-            "epochs": len(history["loss"]),
-            "final_loss": float(history["loss"][-1]),
-            "final_accuracy": float(history["accuracy"][-1]),
-        },
-        "search": None if classifier.search_ is None else classifier.search_.as_dict(),
-        "stability": None if classifier.stability_ is None else classifier.stability_.as_dict(),
-        "measured": classifier.measured_,
-        "calibration": None if classifier.calibration_ is None else classifier.calibration_.as_dict(),
-        "reference": None if classifier.reference_ is None else classifier.reference_.as_dict(),
-        "provenance": _as_json(classifier.provenance_),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if not isinstance(value, (str, int, float, bool, list, type(None))):
-        raise ChoqolateError(f"expected labels and parameters that are text or numbers, got {value!r}")
-    return value
+def _read_config(folder: Path) -> tuple[Any, bool]:
+    """What ``config.json`` says, and whether it has a checksum, which is right then."""
+    config = folder / CONFIG
+    check_regular(config, f"the {CONFIG} of a model")
+    try:
+        content = config.read_bytes()
+    except FileNotFoundError as error:
+        raise ChoqolateError(
+            f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
+        ) from error
+    except OSError as error:
+        raise ChoqolateError(f"{config} cannot be read ({error}): save the model again") from error
+    try:
+        document = parse_json(content, str(config))
+    except ChoqolateError as error:
+        raise ChoqolateError(f"{error} Restore it from a backup, or save the model again.") from None
+    unchanged = is_unchanged(content, document)
+    if unchanged is False:
+        raise ChoqolateError(
+            f"{config} is damaged, or was edited after it was saved: its checksum does not match. If you edited it on "
+            f'purpose, delete the line "{CHECKSUM}" from it, then load and save the model. If not, restore the file '
+            "from a backup, or train the model again."
+        )
+    return document, unchanged is not None
 
 
 def check_model_folder(path: str | PathLike[str]) -> None:
     """Find out before the work whether a model gets a folder of its own: new, empty, or with an earlier model.
 
-    ``save`` asks for less: it writes beside other files, but never over a ``config.json`` that is not a model's.
+    A save that was killed before there was a model does not count. ``save`` asks for less: it writes beside other
+    files, but never over a ``config.json`` that is not a model's.
 
     Raises:
         ChoqolateError: if it is a file, holds other things, or cannot be written to.
     """
-    check_new_folder(Path(path), "the model", lambda folder: (folder / CONFIG).exists())
+    check_new_folder(Path(path), "the model", lambda folder: (folder / CONFIG).exists() or _was_cut_short(folder))
     check_target(path)
+
+
+def _was_cut_short(folder: Path) -> bool:
+    """Whether all that a folder holds was left by a first save that was killed."""
+    return all(_NEXT.fullmatch(entry.name) or is_leftover(entry) for entry in folder.iterdir())
 
 
 def check_target(path: str | PathLike[str]) -> None:
@@ -179,167 +165,61 @@ def check_target(path: str | PathLike[str]) -> None:
     check_folder(folder, "the model")
     config = folder / CONFIG
     if config.exists():
+        check_regular(config, f"the {CONFIG} of a model")
         try:
-            ours = json.loads(config.read_bytes()).get("format") == FORMAT
-        except (ValueError, AttributeError):
+            ours = parse_json(config.read_bytes(), CONFIG).get("format") == FORMAT
+        except (ChoqolateError, AttributeError):
             ours = False
         if not ours:
             raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
 
 
-def _check_format(config: Any) -> None:
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise ChoqolateError(f"expected {CONFIG} to say format {FORMAT!r}")
-    version = config.get("format_version")
-    if version not in range(1, FORMAT_VERSION + 1) or isinstance(version, bool):
-        raise ChoqolateError(
-            f"it has format version {version!r}, this choqolate reads versions 1 to {FORMAT_VERSION}: "
-            "upgrade choqolate, or save the model again with this version"
-        )
+def _next_tensors(folder: Path, checksum: str) -> Path:
+    return folder / f"model-{checksum}.safetensors.next"
 
 
-def _settle(folder: Path) -> None:
-    """Finish an earlier save that was cut short after its config was in place, before its numbers are overwritten."""
+def _waiting_tensors(folder: Path, checksum: Any) -> Path | None:
+    """The numbers that ``config.json`` names, if they have not taken their name yet."""
+    if isinstance(checksum, str) and (found := _next_tensors(folder, checksum)).is_file():
+        return found
+    earlier = folder / f"{TENSORS}.next"  # before format version 6
+    return earlier if earlier.is_file() and _sha256(earlier) == checksum else None
+
+
+def _finish(folder: Path) -> None:
+    """Let the numbers that ``config.json`` names take their name, if a save was cut short before it did that."""
     try:
-        checksum = json.loads((folder / CONFIG).read_bytes())["sha256"]
-        numbers = (folder / NEXT_TENSORS).read_bytes()
-    except (OSError, ValueError, KeyError, TypeError):
+        waiting = _waiting_tensors(folder, parse_json((folder / CONFIG).read_bytes(), CONFIG)["sha256"])
+    except (FileNotFoundError, ChoqolateError, KeyError, TypeError):
         return
-    if hashlib.sha256(numbers).hexdigest() == checksum:
-        os.replace(folder / NEXT_TENSORS, folder / TENSORS)
-        sync_folder(folder)
+    if waiting is not None:
+        rename_file(waiting, folder / TENSORS)
 
 
-def _read_numbers(folder: Path, checksum: str) -> dict[str, torch.Tensor]:
-    for name in (TENSORS, NEXT_TENSORS):  # the second, where a save was cut short after its config was in place
-        try:
-            numbers = (folder / name).read_bytes()
-        except FileNotFoundError:
+def _sweep(folder: Path) -> None:
+    """Remove what killed saves left, while no other one is under way."""
+    remove_leftovers(folder)
+    for path in folder.iterdir():
+        if _NEXT.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_numbers(folder: Path, checksum: Any) -> dict[str, torch.Tensor]:
+    for path in (folder / TENSORS, _waiting_tensors(folder, checksum)):
+        if path is None or not path.exists():
             continue
+        check_regular(path, "the numbers of a model")
+        numbers = path.read_bytes()
         if hashlib.sha256(numbers).hexdigest() == checksum:
             try:
                 return read_tensors(numbers)
             except SafetensorError as error:
-                raise ChoqolateError(f"{name} is not a safetensors file ({error})") from error
+                raise ChoqolateError(f"{path.name} is not a safetensors file ({error})") from error
     if not (folder / TENSORS).exists():
         raise ChoqolateError(f"{TENSORS} is missing: copy the whole folder")
     raise ChoqolateError(f"{TENSORS} is truncated or not the one that {CONFIG} names: copy the folder again")
-
-
-def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ChoqolateClassifier:
-    parameters = dict(config["hyperparameters"])
-    if isinstance(parameters["class_weight"], list):
-        parameters["class_weight"] = dict(parameters["class_weight"])
-    classifier = ChoqolateClassifier(**parameters)
-    classifier._check_parameters()
-    found = None if config.get("search") is None else Search.from_dict(config["search"])
-    settings = classifier if found is None else classifier.with_settings(found.settings)
-    settings._check_parameters()
-    if settings.is_searching:
-        raise ChoqolateError("it leaves settings to a search, but has no record of one")
-    architecture = settings.architecture
-    concepts, classes = _names(config["concepts"]), _class_labels(config["classes"], config["class_dtype"])
-    check_unique(architecture.input_names(concepts))
-    classifier.n_features_in_ = len(concepts)
-    if config["named_concepts"] is True:
-        classifier.feature_names_in_ = np.array(concepts, dtype=object)
-    parameter_shapes = architecture.shapes(len(concepts), len(classes))
-    _check_numbers(tensors, parameter_shapes, len(concepts), len(classes))
-    classifier.history_ = {
-        n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
-    }
-    network = FittedNetwork(
-        architecture=architecture,
-        concepts=tuple(concepts),
-        classes=classes,
-        scaling=MinMax(tensors["score_min"].numpy(), tensors["score_max"].numpy()),
-        concept_means=tensors["concept_means"].numpy(),
-        label_shares=tensors["label_shares"].numpy(),
-        parameters={name: tensors[name] for name in parameter_shapes},
-    )
-    classifier.search_ = found
-    stability = config.get("stability")
-    classifier.stability_ = None if stability is None else NodeStability.from_dict(stability)
-    if classifier.stability_ is not None and classifier.stability_.recurrence.shape[1] != network.n_nodes:
-        raise ChoqolateError(f"expected the stability of {network.n_nodes} nodes")
-    classifier.network_ = network.edited(*_edits(config, tensors))
-    classifier.measured_ = config.get("measured")
-    if not isinstance(classifier.measured_, dict | None):
-        raise ChoqolateError(f"expected measured numbers by name, found {classifier.measured_!r}")
-    classifier.calibration_, classifier.reference_ = _records(config, tensors, (len(classes), len(concepts)))
-    classifier.provenance_ = _provenance(config.get("provenance", {}))  # models of earlier days have none
-    return classifier
-
-
-def _records(
-    config: dict[str, Any], tensors: dict[str, torch.Tensor], shape: tuple[int, int]
-) -> tuple[Calibration | None, TrainingReference | None]:
-    """How probabilities were calibrated and what training rows look like; versions before 4 do not know."""
-    calibration = reference = None
-    if config.get("calibration") is not None:
-        arrays = _arrays_of("calibration", tensors)
-        calibration = Calibration.from_parts(config["calibration"], **arrays)
-    if config.get("reference") is not None:
-        reference = TrainingReference.from_parts(config["reference"], _arrays_of("reference", tensors), shape)
-    return calibration, reference
-
-
-def _arrays_of(record: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    missing = [f"{record}.{name}" for name in _RECORDS[record] if f"{record}.{name}" not in tensors]
-    if missing:
-        raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
-    return {name: tensors[f"{record}.{name}"].numpy() for name in _RECORDS[record]}
-
-
-def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edit]:
-    """The history of a model; version 1 knew removals only, and the shift of a recalibration as an array."""
-    if config["format_version"] > 1:
-        return [edit_from_dict(entry) for entry in config["edits"]]
-    edits: list[Edit] = [edit_from_dict({"edit": "remove"} | entry) for entry in config["edits"]]
-    shift = tensors["class_shift"]
-    return [*edits, Recalibrate(tuple(shift.tolist()))] if bool(shift.any()) else edits
-
-
-def _names(concepts: Any) -> list[str]:
-    if not isinstance(concepts, list) or not all(isinstance(name, str) for name in concepts):
-        raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
-    return concepts
-
-
-def _provenance(said: Any) -> Provenance:
-    if said is None:
-        raise ChoqolateError("expected provenance to be a dictionary, found null")
-    return Provenance.of(said)
-
-
-def _as_json(provenance: Provenance) -> dict[str, Any]:
-    said = provenance.as_dict()
-    try:
-        json.dumps(said, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ChoqolateError(f"expected provenance to hold what JSON can write: {error}") from error
-    return said
-
-
-def _class_labels(labels: Any, dtype: Any) -> np.ndarray:
-    fine = isinstance(labels, list) and len(set(map(str, labels))) == len(labels) > 1
-    fine = fine and all(isinstance(label, (str, int, float)) for label in labels)
-    if not fine or not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO":
-        raise ChoqolateError(f"expected at least two text or number classes, found {labels!r} of type {dtype!r}")
-    return np.array(labels, dtype=dtype)
-
-
-def _check_numbers(
-    tensors: dict[str, torch.Tensor], parameters: dict[str, tuple[int, ...]], n_concepts: int, n_classes: int
-) -> None:
-    """Every array is there, has the shape that the config implies, and is finite."""
-    expected = parameters | dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
-    expected |= dict.fromkeys({"label_shares", "class_shift"} & (tensors.keys() | {"label_shares"}), (n_classes,))
-    missing = sorted((expected.keys() | {"history.loss", "history.accuracy"}) - tensors.keys())
-    if missing:
-        raise ChoqolateError(f"{TENSORS} has no {listed(missing)}")
-    for name, shape in expected.items():
-        if tuple(tensors[name].shape) != shape:
-            raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
-        if not tensors[name].isfinite().all():
-            raise ChoqolateError(f"{name} holds numbers that are not finite")
