@@ -130,6 +130,13 @@ def test_kaggle_cars_lie_in_a_folder_of_the_same_name(tmp_path):
     assert rows.paths[-1] == "cars/cars_test/cars_test/00004.jpg"
 
 
+def test_many_links_in_a_circle_are_not_multiplied(tmp_path):
+    touch(tmp_path, [*PETS, *CARS])
+    for number in range(100):
+        (tmp_path / f"link{number}").symlink_to(".")
+    assert len(read_dataset("cats-dogs-cars", tmp_path)) == 30
+
+
 def test_the_nearest_of_two_copies_is_taken(tmp_path):
     touch(tmp_path, [*PETS, *CARS, *(f"old/{name}" for name in PETS)])
     rows = read_dataset("cats-dogs-cars", tmp_path)

@@ -50,12 +50,19 @@ def not_found(
 
 
 def folders_below(root: Path, depth: int) -> Iterator[Path]:
-    """A folder and those below it, the nearest first, each level by name; hidden ones are left out."""
-    level = [root]
+    """A folder and those below it, the nearest first, each level by name; hidden ones are left out.
+
+    Where links lead to a folder twice, it comes twice, but what is in it does not.
+    """
+    level, seen = [root], set[str]()
     for remaining in range(depth, -1, -1):
         yield from level
         if remaining:
-            level = [Path(path) for folder in level for path in _subfolders(folder)]
+            places: dict[str, Path] = {}
+            for folder in level:
+                places.setdefault(os.path.realpath(folder), folder)
+            level = [Path(path) for real in places if real not in seen for path in _subfolders(places[real])]
+            seen.update(places)
 
 
 def _subfolders(folder: Path) -> list[str]:

@@ -99,10 +99,18 @@ def _left_out(found: Found) -> list[str]:
         what = "1 file that is no image was" if n == 1 else f"{n} files that are no images were"
         notes.append(f"{what} left out ({_kinds(found.others)})")
     if found.unread:
-        shown = ", ".join(printable(path) for path in sorted(found.unread)[:5])
         was = "was" if len(found.unread) == 1 else "were"
-        notes.append(f"{_folders(len(found.unread))} could not be read and {was} left out ({shown})")
+        notes.append(f"{_folders(len(found.unread))} could not be read and {was} left out ({_first(found.unread)})")
+    if found.again:
+        was = "was" if len(found.again) == 1 else "were"
+        notes.append(
+            f"{_folders(len(found.again))} that links lead to a second time {was} left out ({_first(found.again)})"
+        )
     return notes
+
+
+def _first(paths: Sequence[str], most: int = 5) -> str:
+    return ", ".join([*(printable(path) for path in sorted(paths)[:most]), *(["..."] if len(paths) > most else [])])
 
 
 def _kinds(others: Counter[str], most: int = 5) -> str:

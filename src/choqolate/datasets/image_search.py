@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from choqolate.datasets.copy_search import is_folder
 
@@ -28,25 +29,54 @@ class Found:
         paths: the images, relative to where it began, sorted.
         others: how many other files there are of each ending.
         unread: the folders that could not be read.
+        again: the folders that were left out because they were found under another name.
     """
 
     paths: list[str] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
 
 
 def find_images(root: str | os.PathLike[str]) -> Found:
     """All images below a folder.
 
-    Hidden files and folders, ``__MACOSX`` and folders of embeddings are left out. Links to folders are followed, except
-    back into a folder that the way leads through already.
+    Hidden files and folders, ``__MACOSX`` and folders of embeddings are left out. Links to folders are followed, and
+    every folder is visited once: where it lies, if that is below the root, otherwise through the link nearest to the
+    root, and the first by name.
     """
     top = os.fspath(root)
-    found = Found()
-    real = os.path.realpath(top)
-    pending: list[tuple[str, str, frozenset[str]]] = [("", real, frozenset([real]))]
+    found, seen = Found(), set[str]()
+    links = [(0, "", os.path.realpath(top))]
+    while links:
+        _, prefix, real = heappop(links)
+        for prefix, real in _walk(top, prefix, real, found, seen):
+            heappush(links, (prefix.count("/"), prefix, real))
+    found.paths.sort()
+    return found
+
+
+def _walk(top: str, prefix: str, real: str, found: Found, seen: set[str]) -> list[tuple[str, str]]:
+    """Add what is below a folder, without following links.
+
+    Args:
+        top: where the search began.
+        prefix: of the folder from there, empty or ending in a slash.
+        real: its path without links.
+        found: takes what is found.
+        seen: the folders that were visited, by their paths without links; takes those visited now.
+
+    Returns:
+        the links to folders, except back to a visited one that they are below, each as a prefix and a path without links.
+    """
+    links = []
+    pending = [(prefix, real)]
     while pending:
-        prefix, real, way = pending.pop()
+        prefix, real = pending.pop()
+        if real in seen:
+            found.again.append(prefix.rstrip("/"))
+            continue
+        seen.add(real)
         try:
             with os.scandir(os.path.join(top, prefix)) as listing:
                 entries = list(listing)
@@ -60,15 +90,21 @@ def find_images(root: str | os.PathLike[str]) -> Found:
             if name.startswith(".") or name == "__MACOSX":
                 continue
             if is_folder(entry):
-                place = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, name)
-                if place not in way:
-                    pending.append((f"{prefix}{name}/", place, way | {place}))
+                if not entry.is_symlink():
+                    pending.append((f"{prefix}{name}/", os.path.join(real, name)))
+                    continue
+                target = os.path.realpath(entry.path)
+                if target not in seen or not _is_below(real, target):
+                    links.append((f"{prefix}{name}/", target))
             elif is_image(entry):
                 found.paths.append(prefix + name)
             else:
                 found.others[_ending(name)] += 1
-    found.paths.sort()
-    return found
+    return links
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 def list_images(folder: str | os.PathLike[str]) -> list[str]:
