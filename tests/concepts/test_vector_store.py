@@ -4,6 +4,8 @@ import hashlib
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import choqolate as cq
@@ -76,3 +78,34 @@ def test_a_damaged_shard_that_another_process_has_set_aside_is_no_error(stored, 
     monkeypatch.setattr("choqolate.concepts.vector_store.os.replace", faster)
     with pytest.warns(cq.ChoqolateWarning, match="is damaged and set aside"):
         assert len(store.digests()) == len(digests) - SHARD_ROWS
+
+
+DIGESTS = pa.array([bytes([65 + row]) * 32 for row in range(3)], pa.binary(32))
+VECTORS = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"embedding": pa.array([[1, 2], None, [5, 6]], pa.list_(pa.float32(), 2))},
+        {"embedding": pa.array([[1, 2], [3, None], [5, 6]], pa.list_(pa.float32(), 2))},
+        {"embedding": pa.array([[1, 2, 3], [4], [5, 6]], pa.list_(pa.float32()))},
+        {"embedding": pa.array([[1], [2, 3, 4], [5, 6]], pa.large_list(pa.float32()))},
+        {"embedding": pa.array([[1, 2, 3, 4]] * 3, pa.list_(pa.float32(), 4))},
+        {"embedding": pa.array([1.0, 2.0, 3.0])},
+        {"digest": pa.array([b"A" * 32, None, b"C" * 32], pa.binary(32))},
+        {"digest": pa.array([b"A" * 32, b"B", b"C" * 32])},
+        {"digest": pa.array(["A" * 32, "é" * 32, "C" * 32])},
+    ],
+)
+def test_a_shard_whose_rows_are_no_vectors_is_set_aside(tmp_path, odd):
+    store = VectorStore(tmp_path, 2)
+    pq.write_table(pa.table({"digest": DIGESTS, "embedding": VECTORS}), tmp_path / "shard.parquet")
+    np.testing.assert_array_equal(store.get([b"B" * 32]), [[3, 4]])
+    pq.write_table(pa.table({"digest": DIGESTS, "embedding": VECTORS} | odd), tmp_path / "shard.parquet")
+    with (
+        pytest.warns(cq.ChoqolateWarning, match=r"set aside: expected a (vector of 2 numbers|digest of 32 bytes) in"),
+        pytest.raises(cq.ChoqolateError, match="1 of 1 vectors are not in"),
+    ):
+        store.get([b"A" * 32])
+    assert [path.name for path in tmp_path.iterdir()] == ["shard.damaged"]

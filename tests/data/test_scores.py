@@ -247,6 +247,51 @@ def test_scores_without_names_and_names_without_scores(birds, tmp_path):
         ConceptScores.load(other)
 
 
+def in_lists(path, lists, **how):
+    """Write scores of two concepts as a column of lists."""
+    document = {"format": 1, "concepts": ["sea", "forest"], "classes": [], "spurious": [], "provenance": {}}
+    table = pa.table({"path": [str(row) for row in range(len(lists))], "scores": lists})
+    pq.write_table(table.replace_schema_metadata({"choqolate": json.dumps(document)}), path, **how)
+    return path
+
+
+RAGGED = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]  # the right number in all
+
+
+@pytest.mark.parametrize("load", [ConceptScores.load, lambda path: list(ConceptScores.open(path).blocks())])
+@pytest.mark.parametrize(
+    "lists",
+    [
+        pa.array(RAGGED, pa.list_(pa.float32())),
+        pa.array(RAGGED, pa.large_list(pa.float64())),
+        pa.array([[0.0, 0.0], *RAGGED, [0.0, 0.0]], pa.list_(pa.float32())).slice(1, 3),
+        pa.array([[1.0, 2.0, 3.0, 4.0], None, [5.0, 6.0]], pa.list_(pa.float32())),
+        pa.array([[1.0, 2.0], None, [5.0, 6.0]], pa.list_(pa.float32(), 2)),
+        pa.array([[1.0, 2.0], [3.0, None], [5.0, 6.0]], pa.list_(pa.float32(), 2)),
+        pa.array([[1.0, 2.0, 3.0, 4.0]], pa.list_(pa.float32(), 4)),
+    ],
+)
+def test_rows_with_another_number_of_scores_are_refused(tmp_path, lists, load):
+    for row_group_size in (1, 2, 100):
+        path = in_lists(tmp_path / "ragged.parquet", lists, row_group_size=row_group_size)
+        with pytest.raises(ChoqolateError, match=r"expected 2 scores in each row of .*ragged\.parquet"):
+            load(path)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float16()), pa.list_(pa.int64(), 2)])
+def test_any_list_of_the_right_length_holds_scores(tmp_path, kind):
+    lists = pa.array([[float(row), 7.0] for row in range(9)], kind).slice(2, 5)
+    table = ConceptScores.load(in_lists(tmp_path / "lists.parquet", lists, row_group_size=2))
+    np.testing.assert_array_equal(table.scores, [[row, 7] for row in range(2, 7)])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.date32(), pa.list_(pa.float32())])
+def test_lists_of_something_else_are_refused(tmp_path, kind):
+    path = in_lists(tmp_path / "odd.parquet", pa.array([[None, None]], pa.list_(kind)))
+    with pytest.raises(ChoqolateError, match=r"expected lists of numbers as scores in .*odd\.parquet, got "):
+        ConceptScores.load(path)
+
+
 # --- tables of other programs ---
 
 

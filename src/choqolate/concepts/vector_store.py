@@ -74,8 +74,7 @@ class VectorStore:
         """One shard; ``None`` if it is damaged, which sets it aside with a warning, or if it is gone."""
         try:
             table = pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
-            if "embedding" in columns and table.schema.field("embedding").type.list_size != self.dim:
-                raise pa.ArrowInvalid(f"expected vectors of {self.dim} numbers")
+            _check_types(table, self.dim)
         except FileNotFoundError:
             return None  # another process set it aside
         except (pa.ArrowInvalid, OSError, KeyError) as error:
@@ -195,6 +194,19 @@ def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:
     return ChoqolateError(
         f"{n_missing:,} of {n_wanted:,} vectors are not in {folder}: run the embedding again, it adds what is missing"
     )
+
+
+def _check_types(table: pa.Table, dim: int) -> None:
+    """Each row of a shard has a digest, and a vector of so many numbers: else rows would get each other's."""
+    if "digest" in table.column_names:
+        digests = table["digest"]
+        if digests.type != pa.binary(32) or digests.null_count:
+            raise pa.ArrowInvalid("expected a digest of 32 bytes in every row")
+    if "embedding" in table.column_names:
+        vectors, kind = table["embedding"], table.schema.field("embedding").type
+        whole = pa.types.is_fixed_size_list(kind) and kind.list_size == dim and pa.types.is_float32(kind.value_type)
+        if not whole or vectors.null_count or any(chunk.flatten().null_count for chunk in vectors.chunks):
+            raise pa.ArrowInvalid(f"expected a vector of {dim} numbers in every row")
 
 
 def _matrix(column: pa.ChunkedArray, dim: int) -> np.ndarray:

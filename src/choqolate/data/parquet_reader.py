@@ -95,6 +95,8 @@ class ParquetReader:
                 self.concepts = tuple(self.about.pop("concepts"))
                 self._roles = {role: role for role in ROW_COLUMNS if role in names}
                 types = [kind.value_type]
+                if not pa.types.is_floating(types[0]) and not pa.types.is_integer(types[0]):
+                    raise ChoqolateError(f"expected lists of numbers as scores in {path}, got {types[0]}: {AGAIN}")
                 if pa.types.is_fixed_size_list(kind) and kind.list_size != len(self.concepts):
                     raise self._ragged()
             elif _is_list(kind):

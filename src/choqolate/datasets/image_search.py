@@ -49,9 +49,9 @@ def find_images(root: str | os.PathLike[str]) -> Found:
     found, seen = Found(), set[str]()
     links = [(0, "", os.path.realpath(top))]
     while links:
-        _, prefix, real = heappop(links)
-        for prefix, real in _walk(top, prefix, real, found, seen):
-            heappush(links, (prefix.count("/"), prefix, real))
+        _, start, real = heappop(links)
+        for prefix, target in _walk(top, start, real, found, seen):
+            heappush(links, (prefix.count("/"), prefix, target))
     found.paths.sort()
     return found
 
@@ -67,7 +67,7 @@ def _walk(top: str, prefix: str, real: str, found: Found, seen: set[str]) -> lis
         seen: the folders that were visited, by their paths without links; takes those visited now.
 
     Returns:
-        the links to folders, except back to a visited one that they are below, each as a prefix and a path without links.
+        the links to folders, except to visited ones above them: for each a prefix, and the path without links.
     """
     links = []
     pending = [(prefix, real)]
