@@ -15,6 +15,7 @@ from choqolate.baselines.softmax_regression import SoftmaxRegression
 from choqolate.estimators.search_record import Search, Trial
 from choqolate.estimators.table_training import prepare_scores
 from choqolate.estimators.validation import hold_out
+from tests.elastic_net import ELASTIC_NET
 
 
 def small_problem(n_rows=150, n_concepts=6, n_classes=3, seed=0):
@@ -41,8 +42,8 @@ def measured(request):
 
 
 def saga(Z, targets, penalty):
-    model = LogisticRegression(l1_ratio=1, C=1 / (len(Z) * penalty), solver="saga", tol=1e-9, max_iter=50_000)
-    return model.fit(Z, targets)
+    options = {"C": 1 / (len(Z) * penalty), "solver": "saga", "tol": 1e-9, "max_iter": 50_000, **ELASTIC_NET}
+    return LogisticRegression(l1_ratio=1, **options).fit(Z, targets)
 
 
 @pytest.mark.parametrize("penalty", [0.05, 0.01, 0.002])

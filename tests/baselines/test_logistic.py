@@ -13,6 +13,7 @@ from choqolate.baselines import LogisticLasso, LogisticRidge, fit_together
 from choqolate.data.provenance import Provenance
 from choqolate.data.scores import ConceptScores
 from tests.baselines.methods import noisy_labels, scale
+from tests.elastic_net import ELASTIC_NET
 from tests.small_tables import CONCEPTS, bird_scores
 
 MODELS = [LogisticRidge(), LogisticLasso(strength=0.3), LogisticLasso(strength=0.3, refit=1e-3)]
@@ -38,7 +39,7 @@ def test_lasso_is_the_l1_regression_of_scikit_learn(strength):
     X, y = noisy_labels()
     z = scale(X, X)
     model = LogisticLasso(strength=strength).fit(X, y)
-    options = {"C": 1 / (len(X) * model.penalty_), "solver": "saga", "tol": 1e-9, "max_iter": 50_000}
+    options = {"C": 1 / (len(X) * model.penalty_), "solver": "saga", "tol": 1e-9, "max_iter": 50_000, **ELASTIC_NET}
     oracle = LogisticRegression(l1_ratio=1, **options).fit(z, y)
     np.testing.assert_allclose(model.node_attributions_, oracle.coef_, atol=3e-3)
     np.testing.assert_array_equal(model.node_attributions_ == 0, np.abs(oracle.coef_) < 1e-7)

@@ -16,6 +16,7 @@ from choqolate.baselines import PSCBM
 from choqolate.baselines.pscbm import ConceptLabels, Jointly
 from choqolate.baselines.selection import concept_labels, find_owners, merge_concepts, select_concepts
 from tests.baselines.methods import noisy_labels, runs_on, scale
+from tests.elastic_net import ELASTIC_NET
 from tests.small_tables import CONCEPTS, bird_scores
 
 NAMES = ["fin", "gill", "fog", "fur", "paw", "claw", "eye"]
@@ -223,7 +224,7 @@ def test_without_nodes_it_is_a_sparse_linear_classifier_of_the_units(birds):
     X, y = birds
     y = np.where(np.arange(400) % 5 == 0, "other", y)  # with two classes scikit-learn has one row of weights
     model = PSCBM(n_nodes=None, penalty=0.01, per_class=2, epochs=1000, learning_rate=0.1).fit(X, y)
-    options = {"C": 1 / (400 * 0.01), "solver": "saga", "tol": 1e-10, "max_iter": 50_000}
+    options = {"C": 1 / (400 * 0.01), "solver": "saga", "tol": 1e-10, "max_iter": 50_000, **ELASTIC_NET}
     oracle = LogisticRegression(l1_ratio=0.99, **options).fit(units(model, X), y)
     W = model.node_attributions_[:, model.selection_.columns]
     np.testing.assert_allclose(W, oracle.coef_, atol=1e-4)

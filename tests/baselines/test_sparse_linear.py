@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from choqolate.baselines import PCBM, SLRAVD
 from tests.baselines.methods import noisy_labels, scale
+from tests.elastic_net import ELASTIC_NET
 
 LONG = {"epochs": 1000, "learning_rate": 0.1, "n_nodes": None}  # all rows in one batch: to the optimum
 
@@ -19,7 +20,7 @@ LONG = {"epochs": 1000, "learning_rate": 0.1, "n_nodes": None}  # all rows in on
 def test_without_nodes_it_is_the_logistic_regression_of_scikit_learn(make, l1_ratio, penalty):
     X, y = noisy_labels()
     z = scale(X, X)
-    options = {"C": 1 / (len(z) * penalty), "solver": "saga", "tol": 1e-10, "max_iter": 50_000}
+    options = {"C": 1 / (len(z) * penalty), "solver": "saga", "tol": 1e-10, "max_iter": 50_000, **ELASTIC_NET}
     oracle = LogisticRegression(l1_ratio=l1_ratio, **options).fit(z, y)
     model = make(penalty=penalty, **LONG).fit(X, y)
 

@@ -224,7 +224,7 @@ def _first_sentence(error: Exception) -> str:
 
 def read_environment() -> None:
     """Let Ray read the token and the mode in the environment again; it did when it was imported or last connected."""
-    with suppress(ImportError, AttributeError):  # Ray before 2.50 has no tokens
+    with suppress(ImportError, AttributeError):  # no Ray, or one before 2.52, which has no tokens
         _raylet = import_module("ray._raylet")
         _raylet.Config.initialize("")
         _raylet.AuthenticationTokenLoader.instance().reset_cache()

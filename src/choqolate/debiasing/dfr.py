@@ -206,8 +206,8 @@ def choose_strength(
 def halves(groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A mask of one half of the rows, with half of every group, of odd numbers the larger one.
 
-    >>> halves(np.array([0, 0, 1, 1, 1]), np.random.default_rng(0)).sum()
-    np.int64(3)
+    >>> int(halves(np.array([0, 0, 1, 1, 1]), np.random.default_rng(0)).sum())
+    3
     """
     mask = np.zeros(len(groups), dtype=bool)
     for group in np.unique(groups):

@@ -115,8 +115,8 @@ class ChoqolateClassifier(EditableEstimator):
     >>> clf.node_attributions_.shape, clf.class_attributions_.shape
     ((4, 13), (3, 4))
     >>> edited = clf.remove_concepts("alcohol")
-    >>> edited.node_attributions_[:, 0].max()
-    np.float64(0.0)
+    >>> float(edited.node_attributions_[:, 0].max())
+    0.0
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     >>> found = ChoqolateClassifier(n_nodes="auto", temperature="auto", interactions="auto").fit(X, y)

@@ -150,6 +150,8 @@ def prepare_training(
     if groups is not None:
         groups = np.array([str(group) for group in as_labels(groups, "groups", len(X))], dtype=object)
     present = weights > 0
+    if not present.any():  # scikit-learn says so too, but not in older versions
+        raise ChoqolateError("Expected sample weights with at least one non-zero weight, but all of them are zero.")
     if not present.all():
         X, y, weights = X[present], y[present], weights[present]
     classes, targets = np.unique(y, return_inverse=True)

@@ -163,8 +163,8 @@ def explain_local_change(
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> model = ChoqolateClassifier(n_nodes=4, epochs=20).fit(X, y)
     >>> change = explain_local_change(X, model, model.remove_concepts("proline"))
-    >>> sum(change.transitions.values()) == change.flipped.sum()
-    np.True_
+    >>> sum(change.transitions.values()) == int(change.flipped.sum())
+    True
     """
     before, after = _pair(before, after)
     return LocalChange(before.explain(X, baseline=baseline), after.explain(X, baseline=baseline))

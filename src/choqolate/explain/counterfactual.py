@@ -108,8 +108,8 @@ def find_counterfactual(
     >>> model = ChoqolateClassifier(n_nodes=4, epochs=30).fit(X, y)
     >>> found = find_counterfactual(model, X.iloc[:1])
     >>> edited = model.remove_concepts(found.concepts)
-    >>> found.before != found.after == edited.predict(X.iloc[:1])[0]
-    np.True_
+    >>> bool(found.before != found.after == edited.predict(X.iloc[:1])[0])
+    True
     """
     check_choquet_model(model, "to find a counterfactual")
     check_choice("mode", mode, MODES)

@@ -70,8 +70,8 @@ def truth(word: str, scenes: Scenes) -> np.ndarray:
 
     >>> from choqolate.datasets.birds.attributes import sample_scenes
     >>> scenes = sample_scenes(100, agreement=1.0)
-    >>> truth("waterside", scenes)[scenes.labels == "waterbird"].all()
-    np.True_
+    >>> bool(truth("waterside", scenes)[scenes.labels == "waterbird"].all())
+    True
     """
     family = MEANING[word]
     return np.isin(scenes.values[family.attribute], family.values)
