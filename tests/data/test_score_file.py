@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from choqolate.data.score_file import ScoreFile, open_scores
 from choqolate.data.score_writer import ScoreWriter
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
+from tests.peak_memory import peaks_of
 
 CONCEPTS = ["sea", "forest", "crest", "long bill"]
 COLUMNS = ("labels", "split", "groups", "paths")
@@ -69,11 +71,20 @@ def same(first, second):
 
 
 @settings(max_examples=40, deadline=None)
-@given(table=tables(), group_rows=st.integers(1, 12), wide=st.booleans(), block_rows=st.integers(1, 9))
-def test_what_is_read_block_by_block_is_the_table(tmp_path_factory, table, group_rows, wide, block_rows):
+@given(
+    table=tables(),
+    group_rows=st.integers(1, 12),
+    wide=st.booleans(),
+    block_rows=st.integers(1, 9),
+    at_once=st.integers(1, 5),
+    band=st.integers(1, 400),
+)
+def test_what_is_read_block_by_block_is_the_table(tmp_path_factory, table, group_rows, wide, block_rows, at_once, band):
     path = saved(tmp_path_factory.mktemp("file"), table, group_rows, wide=wide)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_reader, "BLOCK_BYTES", block_rows * 4 * table.scores.itemsize)
+        patch.setattr(parquet_reader, "_COLUMNS_AT_ONCE", at_once)
+        patch.setattr(parquet_reader, "_BAND_BYTES", band)
         file = ConceptScores.open(path)
         assert len(file) == len(table) == sum(file.row_groups)
         assert same(file.load(), table)
@@ -215,3 +226,31 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path):
         assert len(list(tmp_path.iterdir())) == 2  # the old file, and what is written so far
         os.kill(process.pid, signal.SIGKILL)
     assert same(ConceptScores.load(path), table)
+
+
+PEAK = """
+    import sys
+    import choqolate as cq
+    file = cq.ConceptScores.open(sys.argv[1])
+    print_peak()
+    file.load()
+    print_peak()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
+def test_thousands_of_columns_take_little_more_memory_than_their_scores(tmp_path):
+    scores = np.random.default_rng(0).random((4_000, 250), dtype=np.float32)  # 4 MB
+    pq.write_table(pa.table({f"concept {j}": column for j, column in enumerate(scores)}), tmp_path / "wide.parquet")
+    opened, loaded = peaks_of(PEAK, tmp_path / "wide.parquet")
+    assert loaded < opened + 70_000  # 50 MB; if all columns are read at a time, 92 MB
+
+
+def test_a_footer_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    frame = pd.DataFrame({f"concept {j}": [0.5] for j in range(100)})
+    frame.to_parquet(tmp_path / "wide.parquet")
+    monkeypatch.setattr(parquet_reader, "available_memory", lambda: 10_000)
+    with pytest.raises(ChoqolateError, match=r"list of columns and row groups of .*wide\.parquet takes about"):
+        ConceptScores.open(tmp_path / "wide.parquet")
+    monkeypatch.setattr(parquet_reader, "available_memory", lambda: None)
+    assert len(ConceptScores.open(tmp_path / "wide.parquet").concepts) == 100

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from choqolate._util.memory import available_memory
 from choqolate.data.column_roles import ROW_COLUMNS, check_cells, column_roles
 from choqolate.data.source_errors import AGAIN, naming
 from choqolate.errors import ChoqolateError
@@ -27,6 +28,9 @@ GROUP_BYTES = 1 << 20
 """Scores in one row group of a file that we write."""
 
 _MOST_ROWS = 1 << 16  # of a block, where there are few concepts
+_BAND_BYTES = 1 << 28  # scores in memory while the columns of a wide table are read
+_FOOTER_FACTOR = 16  # memory for a footer, as a multiple of its size in the file
+_COLUMNS_AT_ONCE = 64  # of a wide table: each takes up to some megabytes while it is read
 _FEWEST_ROWS = 16  # of a row group, where there are many: each takes 500 bytes at the end of the file
 
 
@@ -76,6 +80,7 @@ class ParquetReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         with reading(path):
+            _check_footer(path)
             metadata = pq.read_metadata(path)
             buffer = max(1 << 12, BLOCK_BYTES // max(1, metadata.num_columns))  # else a whole column chunk is read
             self._file = pq.ParquetFile(
@@ -138,6 +143,9 @@ class ParquetReader:
         wanted += [self._roles["path"]] if with_paths else []
         rows = block_rows(len(self.concepts if self._is_own else concepts), self.dtype, n_bytes)
         first = self._starts[row_group]
+        if not self._is_own and len(concepts) > _COLUMNS_AT_ONCE:
+            yield from self._bands(row_group, concepts, rows, with_paths)
+            return
         with reading(self.path):
             for batch in self._file.iter_batches(batch_size=rows, row_groups=[row_group], columns=wanted):
                 if self._is_own:
@@ -147,6 +155,44 @@ class ParquetReader:
                     scores = self._wide_scores(batch, concepts, first)
                 first += len(batch)
                 yield scores, batch.column(self._roles["path"]).to_pylist() if with_paths else None
+
+    def _bands(
+        self, row_group: int, concepts: Sequence[str], n_rows: int, with_paths: bool
+    ) -> Iterator[tuple[np.ndarray, list[Any] | None]]:
+        """Blocks of many columns, of which some are read at a time for as many rows as fit into bounded memory.
+
+        The columns of all concepts at a time would take several times the memory of their scores.
+        """
+        whole = self.row_groups[row_group]
+        most = n_rows * max(1, _BAND_BYTES // (n_rows * len(concepts) * self.dtype.itemsize))
+        paths = self._row_paths(row_group)
+        buffer = np.empty((min(most, whole), len(concepts)), dtype=self.dtype)
+        with reading(self.path):
+            for start in range(0, whole, most):
+                band = buffer[: whole - start]
+                for place in range(0, len(concepts), _COLUMNS_AT_ONCE):
+                    columns = slice(place, place + _COLUMNS_AT_ONCE)
+                    self._fill(band[:, columns], row_group, concepts[columns], start)
+                for row in range(0, len(band), n_rows):
+                    block = band[row : row + n_rows].copy()
+                    yield block, list(itertools.islice(paths, len(block))) if with_paths else None
+
+    def _fill(self, scores: np.ndarray, row_group: int, concepts: Sequence[str], start: int) -> None:
+        """Read the scores of some concepts, from a row of a row group on; the rows before are read over."""
+        first, stop = 0, start + len(scores)
+        for batch in self._file.iter_batches(batch_size=_MOST_ROWS, row_groups=[row_group], columns=list(concepts)):
+            begin, end = max(first, start), min(first + len(batch), stop)
+            if begin < end:
+                part = batch.slice(begin - first, end - begin)
+                scores[begin - start : end - start] = self._wide_scores(part, concepts, self._starts[row_group] + begin)
+            first += len(batch)
+            if first >= stop:
+                break
+
+    def _row_paths(self, row_group: int) -> Iterator[Any]:
+        column = [self._roles["path"]]
+        for batch in self._file.iter_batches(batch_size=_MOST_ROWS, row_groups=[row_group], columns=column):
+            yield from batch.column(0).to_pylist()
 
     def _own_scores(self, column: pa.Array) -> np.ndarray:
         n_concepts = len(self.concepts)
@@ -175,6 +221,20 @@ class ParquetReader:
     def _ragged(self) -> ChoqolateError:
         return ChoqolateError(
             f"expected {len(self.concepts)} scores in each row of {self.path}, there are others: {AGAIN}"
+        )
+
+
+def _check_footer(path: Path) -> None:
+    """Refuse a file that describes so many columns and row groups that the description alone would fill the memory."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 8))
+        size = _FOOTER_FACTOR * int.from_bytes(file.read(4), "little")
+    memory = available_memory()
+    if memory is not None and memory < size <= _FOOTER_FACTOR * path.stat().st_size:
+        raise ChoqolateError(
+            f"Expected a table that fits into memory, but the list of columns and row groups of {path} takes about "
+            f"{size / 1e9:,.1f} GB, and {memory / 1e9:,.1f} GB are free. Write it with larger row groups or fewer "
+            "columns, or with ScoreWriter, which keeps all scores in one column."
         )
 
 
