@@ -9,10 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 from safetensors.numpy import save as save_arrays
@@ -436,40 +434,3 @@ def test_a_model_may_ask_for_a_folder_of_its_own(tmp_path, model):
     (tmp_path / "config.json").write_text('{"mine": true}')
     with pytest.raises(cq.ChoqolateError, match="not a model's and would be overwritten"):
         check_model_folder(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("version_1/plain", "version_1/recalibrated", "version_1/bipolar-factored", "version_1/one-layer-integers"),
-        *("version_2/edited", "version_2/bipolar-means"),
-        *("version_3/stable-edited", "version_3/searched-bipolar", "version_4/calibrated-removed"),
-    ],
-)
-def test_a_folder_of_an_earlier_version_loads_and_predicts_what_it_did(tmp_path, name):
-    folder = Path(__file__).parent / name  # saved by the code of that time
-    expected = json.loads((folder / "expected.json").read_text())
-    model = cq.load(folder)
-    X = np.array(expected["X"])
-    X = pd.DataFrame(X, columns=expected["concepts"]) if hasattr(model, "feature_names_in_") else X
-    for again in (model, resaved(model, tmp_path)):
-        np.testing.assert_allclose(again.class_scores(X), expected["class_scores"], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(again.predict_proba(X), expected["proba"], rtol=0, atol=1e-11)
-        assert [str(label) for label in again.predict(X)] == expected["predicted"]
-        np.testing.assert_allclose(again.node_attributions_, expected["node_attributions"], rtol=0, atol=1e-14)
-        np.testing.assert_array_equal(again.class_shift_, expected["class_shift"])
-        np.testing.assert_allclose(again.restore().class_scores(X), expected["restored"], rtol=0, atol=1e-14)
-        assert again.network_.identity == expected.get("identity", again.network_.identity)  # edits files name it
-        assert (again.search_ is None, again.stability_ is None) == (
-            name != "version_3/searched-bipolar",
-            name != "version_3/stable-edited",
-        )
-        known = name.startswith("version_4/")
-        assert (again.calibration_ is not None, again.reference_ is not None) == (known, known)
-
-
-def resaved(model, folder):
-    """The model after a round trip in the format of today."""
-    model.save(folder / "again")
-    assert json.loads((folder / "again" / "config.json").read_text())["format_version"] == 6
-    return cq.load(folder / "again")

@@ -177,7 +177,7 @@ def test_a_model_that_does_not_know_says_so(origin, birds):
     if origin == "few rows":
         model = cq.ChoqolateClassifier(n_nodes=2, epochs=1).fit(X[:19], y[:19])
     else:
-        model = cq.load(Path(__file__).parent / "version_3" / "stable-edited")
+        model = cq.load(Path(__file__).parents[1] / "formats" / "models" / "version_3" / "stable-edited")
     assert model.reference_ is None
     with pytest.warns(cq.ChoqolateWarning, match="Flags are not available"):
         found = model.predict_table(X[:5])

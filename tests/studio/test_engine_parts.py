@@ -263,7 +263,7 @@ def test_a_file_from_the_training_on_goes_on_top_of_other_edits(page, tmp_path):
     ("change", "message"),
     [
         ({"format": "else"}, "not a file of edits"),
-        ({"format_version": 9}, "version 9"),
+        ({"format_version": 9}, "version 9, and this page reads version 1. Upgrade choqolate."),
         ({"edits": []}, "incomplete or damaged"),
         ({"model": {"identity": "x"}}, "another model"),
         ({"edits": [{"edit": "paint"}]}, "Edit 1 of this file is of a kind"),

@@ -248,7 +248,7 @@ def _read_document(text: bytes, path: Path) -> dict[str, Any]:
         raise ChoqolateError(damaged) from None
     if version > FORMAT:
         raise ChoqolateError(
-            f"{path} was written by a newer choqolate (format {version}, this one reads {FORMAT}): update choqolate, "
+            f"{path} was written by a newer choqolate (format {version}, this one reads {FORMAT}): upgrade choqolate, "
             "or save the table as CSV with the newer one"
         )
     try:

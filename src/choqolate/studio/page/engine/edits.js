@@ -105,7 +105,8 @@ export function readEditsDocument(document, object) {
   if (object?.format !== FORMAT) throw new EditError("This is not a file of edits. Choose one that was exported here.");
   if (object.format_version !== FORMAT_VERSION) {
     throw new EditError(
-      `This file of edits has version ${object.format_version}, and this page reads version ${FORMAT_VERSION}.`,
+      `This file of edits has version ${object.format_version}, and this page reads version ${FORMAT_VERSION}. ` +
+        "Upgrade choqolate.",
     );
   }
   if (!Array.isArray(object.edits) || !object.edits.length || typeof object.model !== "object" || !object.model) {
