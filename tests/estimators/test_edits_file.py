@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -220,6 +221,7 @@ def test_the_file_is_readable(tmp_path, model):
             (b'{"format": "choqolate-edits", "format_version": 1, "model": {}, "edits": ' + edits + b"}", message)
             for edits, message in (
                 (b"[]", "incomplete or damaged"),
+                (b"NaN", "NaN is not a number that JSON can hold"),
                 (b'[{"edit": ["remove"]}]', "an edit among remove"),
                 (b'[{"edit": "reweight", "factors": null}]', "a factor for each concept"),
                 (b'[{"edit": "reweight", "factors": {"sea": 1e200}}]', "from 0 to 1,000,000"),
@@ -233,7 +235,7 @@ def test_the_file_is_readable(tmp_path, model):
                         % share,
                         "the file is damaged",
                     )
-                    for share in (b"0", b"NaN", b'"x"', b"-1", b"true")
+                    for share in (b"0", b'"x"', b"-1", b"true")
                 ),
             )
         ),
@@ -244,3 +246,13 @@ def test_what_is_no_file_of_edits_is_refused(tmp_path, model, content, message):
         (tmp_path / "edits.json").write_bytes(content)
     with pytest.raises(ChoqolateError, match=message):
         model.apply_edits(tmp_path / "edits.json")
+
+
+def test_a_change_by_hand_is_found_and_a_sentence_says_how_to_make_it(tmp_path, model):
+    cq.save_edits(model.reweight_concepts({"sea": 0.3}), tmp_path / "edits.json")
+    written = (tmp_path / "edits.json").read_text()
+    (tmp_path / "edits.json").write_text(written.replace("0.3", "0.9"))
+    with pytest.raises(ChoqolateError, match=r"checksum does not match.* delete the line \"checksum\" from it"):
+        model.apply_edits(tmp_path / "edits.json")
+    (tmp_path / "edits.json").write_text(re.sub(r'  "checksum": .*\n', "", written.replace("0.3", "0.9")))
+    assert model.apply_edits(tmp_path / "edits.json").edits_[0].factors == {"sea": 0.9}

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from choqolate._util.json_files import json_bytes
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine.results import Read, Results, Run
 
@@ -138,7 +140,7 @@ def test_cut_at_every_byte_and_then_appended_to(tmp_path):
         assert read.runs == written[: len(whole)] + new
         is_cut = length > sum(len(line) + 1 for line in whole)
         assert [number for number, _ in read.damaged] == [len(whole) + 1] * is_cut
-        assert all(reason.startswith("not JSON") for _, reason in read.damaged)
+        assert all(reason.startswith("it is not valid JSON") for _, reason in read.damaged)
 
 
 def test_reading_half_a_line_changes_nothing(results):
@@ -149,19 +151,24 @@ def test_reading_half_a_line_changes_nothing(results):
     assert results.path.read_bytes() == content
 
 
+UNSEALED = json.dumps({name: value for name, value in json.loads(run().to_json()).items() if name != "checksum"})
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"\x00\x00\x00", "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"\x00\x00\x00", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
         (b"[1, 2]", "expected an object, got list"),
         (b"{}", "without 'config', 'seed', 'metrics', 'seconds', 'shared', 'versions', 'chosen'"),
-        (run().to_json().replace('"seed": 0', '"seed": "0"').encode(), "expected a seed"),
-        (run().to_json().replace('"accuracy": 0.5', '"accuracy": "much"').encode(), "'accuracy' to be a number"),
-        (run().to_json().replace("1.5", "null").encode(), "expected seconds"),
-        (run().to_json().replace("1.5", "9" * 400).encode(), "too large"),
-        (run().to_json().replace('"seconds"', '"minutes"').encode(), "without 'seconds'"),
+        (UNSEALED.replace('"seed": 0', '"seed": "0"').encode(), "expected a seed"),
+        (UNSEALED.replace('"accuracy": 0.5', '"accuracy": "much"').encode(), "'accuracy' to be a number"),
+        (UNSEALED.replace("1.5", "null").encode(), "expected seconds"),
+        (UNSEALED.replace("1.5", "9" * 400).encode(), "too large"),
+        (UNSEALED.replace('"seconds"', '"minutes"').encode(), "without 'seconds'"),
+        (run().to_json().replace("0.5", "0.9").encode(), "its checksum does not match"),
+        (b"{" + run().to_json()[1:].replace('"seconds"', '"seed": 1, "seconds"').encode(), "stands twice"),
     ],
 )
 def test_damaged_lines_are_told_and_the_others_read(results, line, reason):
@@ -177,8 +184,27 @@ def test_damaged_lines_are_told_and_the_others_read(results, line, reason):
 
 
 def test_fields_of_a_later_version_are_ignored(results):
-    results.path.write_text(json.dumps(json.loads(run().to_json()) | {"host": "x"}) + "\r\n")
+    document = json.loads(run().to_json()) | {"host": "x", "checksum": ""}
+    results.path.write_text(json_bytes(document).decode() + "\r\n")
     assert results.read() == Read([run()], [])
+
+
+def test_lines_of_earlier_versions_have_no_checksum(results):
+    results.path.write_text(UNSEALED + "\n")
+    assert results.read() == Read([run()], [])
+
+
+def test_a_write_that_fails_half_way_adds_nothing(results):
+    results.append([run(0)])
+    content = results.path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 100, limits[1]))
+    try:
+        with pytest.raises(ChoqolateError, match=r"results\.jsonl cannot be written: File too large"):
+            results.append([run(1), run(2)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert results.path.read_bytes() == content
 
 
 def test_trouble_is_one_line():

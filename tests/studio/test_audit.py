@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,9 +320,10 @@ def test_an_edits_file_can_be_opened_and_others_are_refused(browser, addresses, 
     cq.save_edits(edited, tmp_path / "edits.json")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "other.json").write_text('{"format": "something else"}')
+    (tmp_path / "changed.json").write_text((tmp_path / "edits.json").read_text().replace("0.3", "0.9"))
     with auditor(browser, addresses["file"]) as me:
         me.open("#view=export")
-        for name in ("broken.json", "other.json"):
+        for name in ("broken.json", "other.json", "changed.json"):
             me.page.set_input_files("#open-edits", tmp_path / name)
             me.page.get_by_text(f"{name} cannot be opened").wait_for()
         me.page.set_input_files("#open-edits", tmp_path / "edits.json")
@@ -331,6 +333,18 @@ def test_an_edits_file_can_be_opened_and_others_are_refused(browser, addresses, 
         assert me.number("Accuracy") == accuracy
         me.press("5")
         assert "colleague" in me.page.locator("[data-commit='1']").inner_text()
+
+
+def test_a_file_with_damaged_data_says_so_instead_of_numbers(browser, addresses, tmp_path):
+    html = Path(addresses["file"].removeprefix("file://")).read_text("utf-8")
+    start = html.index('id="studio-data"') + 200
+    place = html.index("</script>", start) - 2000  # among the arrays
+    damaged = tmp_path / "damaged.html"
+    damaged.write_text(html[:place] + ("A" if html[place] != "A" else "B") + html[place + 1 :], "utf-8")
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(damaged.as_uri())
+        page.get_by_text("their checksum does not match").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from sklearn.linear_model import Ridge
 
 import choqolate as cq
+from choqolate._util.json_files import is_unchanged, json_bytes
 from choqolate._util.recalibration import match_shares
 from choqolate.network.edits import Recalibrate, Remove, Restore, Reweight
 from choqolate.studio import model_arrays
@@ -288,6 +289,28 @@ def test_damaged_data_are_refused(page):
             "(text) => { try { load(text); } catch (error) { return error.message; } }", base64.b64encode(part).decode()
         )
         assert said == "The data of this page are incomplete. Export it again."
+
+
+def test_a_checksum_is_that_of_python(page):
+    note = 'why? "checksum": "" & $& \u20ac \U0001f426'
+    document = {"format": "choqolate-edits", "share": 1e-7, "edits": [{"note": {"reason": note}}]}
+    text = page.evaluate("(object) => engine.textWithChecksum(object)", document)
+    assert json.loads(text) == document | {"checksum": json.loads(text)["checksum"]}
+    assert is_unchanged(text.encode(), json.loads(text)) is True
+    changed = text.replace("why", "who")
+    assert is_unchanged(changed.encode(), json.loads(changed)) is False
+    written = json_bytes({"checksum": ""} | document, indent=2).decode()
+    for content, expected in (
+        (written, True),
+        ("\ufeff" + written.replace("\n", "\r\n"), True),
+        (json.dumps(document), True),
+        (written.replace("why", "who"), False),
+        (written.replace("crc32 ", "crc64 "), False),
+    ):
+        said = page.evaluate(
+            "([text, object]) => engine.isUnchanged(text, object)", [content, json.loads(content.lstrip("\ufeff"))]
+        )
+        assert said is expected
 
 
 # ---------------------------------------------------------------------- metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from zlib import crc32
 
 import pytest
 
@@ -61,8 +62,8 @@ def test_the_policy_allows_this_script_and_this_style_alone(bundle, tmp_path):
     assert html.index("Content-Security-Policy") < html.index("<style>")
     assert [attributes for attributes, _ in (script, data, images)] == [
         ' type="module"',
-        ' type="application/octet-stream;base64" id="studio-data"',
-        ' type="application/json" id="studio-images"',
+        f' type="application/octet-stream;base64" id="studio-data" data-checksum="crc32 {crc32(data[1].encode()):08x}"',
+        f' type="application/json" id="studio-images" data-checksum="crc32 {crc32(images[1].encode()):08x}"',
     ]
     assert base64.b64decode(data[1]) == bundle.to_bytes()
     assert FILES["style.css"] in style

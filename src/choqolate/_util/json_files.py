@@ -11,8 +11,11 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from choqolate._util.files import check_regular
+from choqolate._util.text import capital
 from choqolate.errors import ChoqolateError
 
 CHECKSUM = "checksum"
@@ -54,8 +57,38 @@ def parse_json(content: bytes | str, name: str) -> Any:
         raise ChoqolateError(f"{name} is not valid JSON: {error}.") from None
 
 
+def read_json(path: Path, what: str, advice: str) -> tuple[Any, bool]:
+    """Read a document from a file that may come from a stranger.
+
+    Args:
+        path: of the file.
+        what: what was expected, such as ``"a file of edits"``.
+        advice: what to do if the file is damaged, as a part of a sentence.
+
+    Returns:
+        The document, and whether it has a checksum, which is right then.
+
+    Raises:
+        ChoqolateError: as :func:`parse_json`; or if it is no regular file, or the checksum does not match.
+        OSError: if the file cannot be read.
+    """
+    check_regular(path, what)
+    content = path.read_bytes()
+    try:
+        document = parse_json(content, str(path))
+    except ChoqolateError as error:
+        raise ChoqolateError(f"{error} {capital(advice)}.") from None
+    unchanged = is_unchanged(content, document)
+    if unchanged is False:
+        raise ChoqolateError(
+            f"{path} is damaged, or was edited after it was saved: its checksum does not match. If you edited it on "
+            f'purpose, delete the line "{CHECKSUM}" from it. If not, {advice}.'
+        )
+    return document, unchanged is not None
+
+
 def json_bytes(document: Mapping[str, Any], *, indent: int | None = None) -> bytes:
-    """Write a document as UTF-8, with its checksum filled in if it has an empty one.
+    """Write a document as UTF-8, see :func:`with_checksum`.
 
     Args:
         document: what JSON can hold; ``{CHECKSUM: ""}`` stands where the checksum is to be.
@@ -68,10 +101,12 @@ def json_bytes(document: Mapping[str, Any], *, indent: int | None = None) -> byt
     >>> json_bytes({"format": "edits", "checksum": "", "edits": []})
     b'{"format": "edits", "checksum": "crc32 dd8d6ebc", "edits": []}'
     """
-    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
-    if document.get(CHECKSUM) == "":
-        text = text.replace(_EMPTY, f'"{CHECKSUM}": "{_checksum(text.encode())}"', 1)
-    return text.encode()
+    return with_checksum(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)).encode()
+
+
+def with_checksum(text: str) -> str:
+    """Fill in the checksum of a document if it has an empty one before all that somebody has chosen."""
+    return text.replace(_EMPTY, f'"{CHECKSUM}": "{text_checksum(text)}"', 1)
 
 
 def is_unchanged(content: bytes, document: Any) -> bool | None:
@@ -94,11 +129,16 @@ def is_unchanged(content: bytes, document: Any) -> bool | None:
         return None
     said = document[CHECKSUM]
     text = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").strip()
-    return said == _checksum(text.replace(f'"{CHECKSUM}": "{said}"'.encode("utf-8", "replace"), _EMPTY.encode(), 1))
+    return said == text_checksum(text.replace(f'"{CHECKSUM}": "{said}"'.encode("utf-8", "replace"), _EMPTY.encode(), 1))
 
 
-def _checksum(text: bytes) -> str:
-    return f"crc32 {zlib.crc32(text):08x}"
+def text_checksum(text: str | bytes) -> str:
+    """The checksum of a text, and its name.
+
+    >>> text_checksum("123456789")
+    'crc32 cbf43926'
+    """
+    return f"crc32 {zlib.crc32(text.encode() if isinstance(text, str) else text):08x}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

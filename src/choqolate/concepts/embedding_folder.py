@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from choqolate._util.files import check_new_folder, replacing, write_bytes
+from choqolate._util.files import check_new_folder, check_regular, write_bytes
+from choqolate._util.json_files import CHECKSUM, json_bytes, parse_json, read_json
 from choqolate._util.leftovers import remove_leftovers
+from choqolate._util.sealed_parquet import read_sealed, write_sealed
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import remove_abandoned
@@ -60,7 +61,8 @@ class EmbeddingFolder:
             ChoqolateError: if it holds no embeddings, or those of a newer version.
         """
         try:
-            description = json.loads((path / DESCRIPTION).read_bytes())
+            file, what = path / DESCRIPTION, "a description of embeddings"
+            description, _ = read_json(file, what, "restore it from a backup, or embed into another folder")
             if description["format"] != FORMAT:
                 raise ChoqolateError(f"{path / DESCRIPTION} is not of choqolate: choose another folder")
             if description["format_version"] != FORMAT_VERSION:
@@ -92,9 +94,10 @@ class EmbeddingFolder:
             description = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
+                CHECKSUM: "",
                 "backbone": backbone.describe().as_dict(),
             }
-            write_bytes(path / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False).encode() + b"\n")
+            write_bytes(path / DESCRIPTION, json_bytes(description, indent=2) + b"\n")
             folder = cls.open(path)
             folder.check(backbone)
         folder.backbone = backbone.describe()  # the same encoder may be in another place now
@@ -133,7 +136,7 @@ class EmbeddingFolder:
         with suppress(Unreadable, OSError, pa.ArrowException, KeyError):  # without it files are read again
             state = file_state(str(self.path / FILES))
             if (notes := f"{FILES} {state}") not in passed:
-                seen |= _as_seen(pq.read_table(self.path / FILES))
+                seen |= _as_seen(read_sealed(self.path / FILES))
                 passed.add(notes)
         return known, seen
 
@@ -148,8 +151,7 @@ class EmbeddingFolder:
                 newest[path] = state, digest
         digests = pa.array([digest for _, digest in newest.values()], pa.binary(32))
         columns = _file_columns([(path, state) for path, (state, _) in newest.items()])
-        with replacing(self.path / FILES) as temporary:
-            pq.write_table(pa.table({"digest": digests, **columns}), temporary, compression="zstd")
+        write_sealed(self.path / FILES, pa.table({"digest": digests, **columns}), compression="zstd")
 
     def write_rows(self, manifest: Manifest, digests: list[bytes]) -> None:
         """Keep the rows of a manifest with the keys of their vectors."""
@@ -170,14 +172,14 @@ class EmbeddingFolder:
         facts = {"root": os.path.abspath(manifest.root), "classes": manifest.classes, "source": manifest.source}
         facts |= {"labels_from": manifest.labels_from} if manifest.labels_from else {}
         table = table.replace_schema_metadata({"choqolate": json.dumps(facts)})
-        with replacing(self.path / ROWS) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+        write_sealed(self.path / ROWS, table, compression="zstd")
 
     def read_rows(self) -> tuple[Manifest, list[bytes]]:
         """The manifest that was embedded here last."""
         try:
-            table = pq.read_table(self.path / ROWS)
-            facts = json.loads(table.schema.metadata[b"choqolate"])
+            check_regular(self.path / ROWS, "rows of embeddings")
+            table = read_sealed(self.path / ROWS)
+            facts = parse_json(table.schema.metadata[b"choqolate"], f"the metadata of {self.path / ROWS}")
             columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
             root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
             labels_from = facts.get("labels_from")

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from choqolate._util.files import replacing
+from choqolate._util.sealed_parquet import read_sealed, write_sealed
 from choqolate.concepts.exact_product import ExactProduct
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
@@ -48,11 +47,8 @@ class VectorStore:
         columns = {"digest": pa.array(digests, pa.binary(32)), **(notes or {})}
         columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.dim)
         name = hashlib.sha256(b"".join(digests)).hexdigest()[:24]
-        with replacing(self.folder / f"{name}.parquet") as temporary:
-            # vectors hardly compress; checksums tell a damaged page
-            pq.write_table(
-                pa.table(columns), temporary, compression="none", use_dictionary=False, write_page_checksum=True
-            )
+        # vectors hardly compress
+        write_sealed(self.folder / f"{name}.parquet", pa.table(columns), compression="none", use_dictionary=False)
 
     def shards(self, columns: Sequence[str], *, passed: set[str] | None = None) -> Iterator[pa.Table]:
         """All shards; a damaged one is set aside with a warning.
@@ -73,7 +69,7 @@ class VectorStore:
     def read_shard(self, path: Path, columns: Sequence[str]) -> pa.Table | None:
         """One shard; ``None`` if it is damaged, which sets it aside with a warning, or if it is gone."""
         try:
-            table = pq.read_table(path, columns=list(columns), page_checksum_verification=True, partitioning=None)
+            table = read_sealed(path, columns)
             _check_types(table, self.dim)
         except FileNotFoundError:
             return None  # another process set it aside

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from choqolate._util.memory import available_memory
+from choqolate._util.sealed_parquet import Seal
 from choqolate.data.column_roles import ROW_COLUMNS, check_cells, column_roles
 from choqolate.data.source_errors import AGAIN, naming
 from choqolate.errors import ChoqolateError
@@ -81,6 +82,7 @@ class ParquetReader:
         self.path = path
         with reading(path):
             _check_footer(path)
+            self._seal = Seal(path)
             metadata = pq.read_metadata(path)
             buffer = max(1 << 12, BLOCK_BYTES // max(1, metadata.num_columns))  # else a whole column chunk is read
             self._file = pq.ParquetFile(
@@ -123,6 +125,8 @@ class ParquetReader:
             return
         name = self._roles[role]
         with reading(self.path):
+            for row_group in range(len(self.row_groups)):
+                self._seal.check(self._file.metadata, row_group, [name])
             for batch in self._file.iter_batches(batch_size=_MOST_ROWS, columns=[name]):
                 yield batch.column(name)
 
@@ -147,6 +151,7 @@ class ParquetReader:
             yield from self._bands(row_group, concepts, rows, with_paths)
             return
         with reading(self.path):
+            self._seal.check(self._file.metadata, row_group, wanted)
             for batch in self._file.iter_batches(batch_size=rows, row_groups=[row_group], columns=wanted):
                 if self._is_own:
                     scores = self._own_scores(batch.column("scores"))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from choqolate._util.checks import as_names, check_finite
 from choqolate._util.files import check_output, replacing
+from choqolate._util.sealed_parquet import seal
 from choqolate._util.text import printable
 from choqolate.data.column_roles import ROW_COLUMNS, text_array
 from choqolate.data.parquet_reader import FORMAT, KEY, group_rows
@@ -96,6 +97,9 @@ class ScoreWriter:
                 self._add(np.empty((0, len(self.concepts)), dtype=np.float32), Rows())
             if self._waiting:
                 self._write(self._n_waiting)
+            if self._file is not None and self._temporary is not None:
+                self._file.close()
+                seal(self._temporary)
 
     def add(self, block: ConceptScores) -> None:
         """Add rows behind those that were added before."""

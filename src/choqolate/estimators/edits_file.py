@@ -6,7 +6,6 @@ concepts of each, and applied to the nodes of the other model that stand for the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
@@ -17,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate._util.files import check_output, write_bytes
+from choqolate._util.json_files import CHECKSUM, json_bytes, read_json
 from choqolate._util.text import listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
@@ -48,7 +48,7 @@ def save_edits(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> No
         raise ChoqolateError("Expected a model with edits to save, this one has none. Edit it first.")
     check_output(target)
     try:
-        content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        content = json_bytes({CHECKSUM: ""} | document, indent=2) + b"\n"
     except UnicodeEncodeError as error:
         raise ChoqolateError(f"Expected names and notes that can be written as UTF-8: {error}.") from None
     write_bytes(target, content)
@@ -192,15 +192,13 @@ def leading_concepts(values: np.ndarray, names: Sequence[str]) -> dict[str, floa
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_bytes())
+        return read_json(file, "a file of edits", "create it again with choqolate.save_edits")[0]
     except FileNotFoundError:
         raise ChoqolateError(f"Expected a file of edits but {file} does not exist. Check the path.") from None
     except IsADirectoryError:
         raise ChoqolateError(
             f"Expected a file of edits but {file} is a folder. Create one with choqolate.save_edits."
         ) from None
-    except (ValueError, RecursionError):
-        raise ChoqolateError(f"{file} is not valid JSON. Create it with choqolate.save_edits.") from None
     except OSError as error:
         raise ChoqolateError(f"{file} cannot be read: {error.strerror}.") from None
 

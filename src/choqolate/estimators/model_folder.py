@@ -30,7 +30,7 @@ from choqolate._util.files import (
     write_bytes,
 )
 from choqolate._util.folder_lock import locked
-from choqolate._util.json_files import CHECKSUM, is_unchanged, json_bytes, parse_json
+from choqolate._util.json_files import json_bytes, parse_json, read_json
 from choqolate._util.leftovers import is_leftover, remove_leftovers
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -118,27 +118,14 @@ def _load(folder: Path) -> ChoqolateClassifier:
 def _read_config(folder: Path) -> tuple[Any, bool]:
     """What ``config.json`` says, and whether it has a checksum, which is right then."""
     config = folder / CONFIG
-    check_regular(config, f"the {CONFIG} of a model")
     try:
-        content = config.read_bytes()
+        return read_json(config, f"the {CONFIG} of a model", "restore it from a backup, or save the model again")
     except FileNotFoundError as error:
         raise ChoqolateError(
             f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
         ) from error
     except OSError as error:
         raise ChoqolateError(f"{config} cannot be read ({error}): save the model again") from error
-    try:
-        document = parse_json(content, str(config))
-    except ChoqolateError as error:
-        raise ChoqolateError(f"{error} Restore it from a backup, or save the model again.") from None
-    unchanged = is_unchanged(content, document)
-    if unchanged is False:
-        raise ChoqolateError(
-            f"{config} is damaged, or was edited after it was saved: its checksum does not match. If you edited it on "
-            f'purpose, delete the line "{CHECKSUM}" from it, then load and save the model. If not, restore the file '
-            "from a backup, or train the model again."
-        )
-    return document, unchanged is not None
 
 
 def check_model_folder(path: str | PathLike[str]) -> None:

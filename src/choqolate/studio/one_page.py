@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from choqolate._util.json_files import text_checksum
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -71,10 +72,8 @@ def inline_page(bundle: Bundle, images: Sequence[bytes | None], page: Path = PAG
         ChoqolateError: if a file of the page is not as it must be to be inlined; the message names file and line.
     """
     encoded = [None if image is None else base64.b64encode(image).decode() for image in images]
-    data = (
-        f'<script type="application/octet-stream;base64" id="studio-data">{_base64(bundle.to_bytes())}</script>\n'
-        f'<script type="application/json" id="studio-images">{json.dumps(encoded, separators=(",", ":"))}</script>\n'
-    )
+    data = _data("studio-data", "application/octet-stream;base64", _base64(bundle.to_bytes()))
+    data += _data("studio-images", "application/json", json.dumps(encoded, separators=(",", ":")))
     html = _read(page / "index.html")
     style, script = inline_styles(page, STYLE_LINK.findall(html)), inline_modules(page)
     return _replaced(
@@ -86,6 +85,11 @@ def inline_page(bundle: Bundle, images: Sequence[bytes | None], page: Path = PAG
             "</body>": f"{data}</body>",
         },
     )
+
+
+def _data(name: str, kind: str, text: str) -> str:
+    """A part of the file that the page reads, with its checksum."""
+    return f'<script type="{kind}" id="{name}" data-checksum="{text_checksum(text)}">{text}</script>\n'
 
 
 def policy(script: str, style: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from choqolate._util.checks import check_number, check_seed
-from choqolate._util.files import check_output, sync_folder
+from choqolate._util.files import check_output, check_regular, naming_disk_errors, sync_folder
+from choqolate._util.json_files import CHECKSUM, is_unchanged, parse_json, with_checksum
 from choqolate._util.text import listed
 from choqolate.errors import ChoqolateError
 
@@ -39,7 +41,7 @@ class Run:
 
     >>> run = Run({"data": "cub", "method": "pcbm"}, 0, {"accuracy": 0.5, "coherence": math.nan}, 2.5, shared=5)
     >>> run.to_json()
-    '{"config": {"data": "cub", "method": "pcbm"}, "seed": 0, "metrics": {"accuracy": 0.5, "coherence": null}, ...}'
+    '{"checksum": "crc32 ...", "config": {"data": "cub", "method": "pcbm"}, "seed": 0, ..."coherence": null}, ...}'
     >>> Run.from_json(run.to_json()) == run
     True
     """
@@ -81,24 +83,24 @@ class Run:
         return hashlib.sha256(canonical.encode()).hexdigest()[:24]
 
     def to_json(self) -> str:
-        """One line, without its end."""
-        document = asdict(self)
+        """One line, without its end, that begins with its checksum."""
+        document = {CHECKSUM: ""} | asdict(self)
         document["metrics"] = {name: value if _is_finite(value) else None for name, value in self.metrics.items()}
-        return json.dumps(document, allow_nan=False)
+        return with_checksum(json.dumps(document, allow_nan=False))
 
     @classmethod
     def from_json(cls, line: str) -> Run:
         """The run of a line.
 
         Raises:
-            ChoqolateError: if it is not JSON, misses fields or has something else in them. Other fields are ignored.
+            ChoqolateError: if it is not JSON, was changed, misses fields or has something else in them. Other fields
+                are ignored; lines of earlier versions have no checksum.
         """
-        try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ChoqolateError(f"not JSON: {error}") from None
+        document = parse_json(line, "it")
         if not isinstance(document, dict):
             raise ChoqolateError(f"expected an object, got {type(document).__name__}")
+        if is_unchanged(line.encode(errors="replace"), document) is False:
+            raise ChoqolateError("its checksum does not match")
         names = [part.name for part in fields(cls)]
         missing = [name for name in names if name not in document]
         if missing:
@@ -152,13 +154,12 @@ class Results:
         if not lines:
             return
         check_output(self.path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(self.path, "ab+") as file:
-                _lock(file, exclusive=True)
-                file.write(b"\n" + lines if _is_cut_off(file) else lines)
-                file.flush()
-                os.fsync(file.fileno())
+            with naming_disk_errors(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with open(self.path, "ab+", buffering=0) as file:
+                    _lock(file, exclusive=True)
+                    _append(file, b"\n" + lines if _is_cut_off(file) else lines)
         except OSError as error:
             raise ChoqolateError(
                 f"expected to add results to {self.path}: {error.strerror}; make room or choose another file"
@@ -181,6 +182,7 @@ class Results:
         return Read(list(runs.values()), damaged)
 
     def _content(self) -> bytes:
+        check_regular(self.path, "results")
         try:
             with open(self.path, "rb") as file:
                 _lock(file, exclusive=False)  # a line that another process is writing is not damaged
@@ -189,6 +191,19 @@ class Results:
             return b""
         except OSError as error:
             raise ChoqolateError(f"expected a file of results, cannot read {self.path}: {error.strerror}") from None
+
+
+def _append(file: io.FileIO, content: bytes) -> None:
+    """Add to a file, all or nothing, as long as nobody pulls the plug."""
+    size = file.seek(0, os.SEEK_END)
+    try:
+        while content:
+            content = content[file.write(content) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(size)
+        raise
 
 
 def _is_cut_off(file: IO[bytes]) -> bool:

@@ -6,6 +6,7 @@ import { createShell } from "./shell.js";
 import { Studio } from "./store.js";
 import { thumbnailSource } from "./thumbnail_source.js";
 import { parseBundle } from "../engine/bundle.js";
+import { checksum } from "../engine/checksum.js";
 import { Network } from "../engine/network.js";
 import { RowTable } from "../engine/row_table.js";
 
@@ -14,7 +15,7 @@ const place = document.getElementById("app");
 async function start() {
   const inside = document.getElementById("studio-data");
   const api = inside ? null : new Api();
-  const content = parseBundle(inside ? decode(inside.textContent) : await api.bytes("api/bundle"));
+  const content = parseBundle(inside ? decode(textOf(inside)) : await api.bytes("api/bundle"));
   const rows = new RowTable(content.document, content.arrays);
   const network = new Network(content.document, content.arrays, rows);
   const told = h("p", { class: "boot", role: "status" }, `Computing ${counted(rows.n, "row")}…`);
@@ -23,7 +24,7 @@ async function start() {
     told.textContent = `Computing ${counted(rows.n, "row")}… ${Math.round(100 * done)}%`;
   });
   const stored = document.getElementById("studio-images");
-  const images = thumbnailSource(rows, stored && JSON.parse(stored.textContent));
+  const images = thumbnailSource(rows, stored && JSON.parse(textOf(stored)));
   const keeper = new Keeper(content.document);
   const app = new Studio({ document: content.document, network, rows, images, api, keeper });
   createShell(app, place);
@@ -47,6 +48,13 @@ function offerToContinue(app) {
     button("Start fresh", () => banner.remove()));
   place.querySelector(".strip").before(banner);
   app.onFirstEdit = () => banner.remove(); // to continue another audit would be to lose this one
+}
+
+/** The text of a part of the file, if it is as it was written. */
+function textOf(part) {
+  const { textContent, dataset } = part;
+  if (dataset.checksum === checksum(textContent)) return textContent;
+  throw new Error("The data of this page are damaged: their checksum does not match. Export it again.");
 }
 
 function decode(text) {

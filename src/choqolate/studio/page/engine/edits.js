@@ -1,5 +1,6 @@
 // Edits as plain objects: what is in force, what they are called, and the file that carries them.
 
+import { isUnchanged } from "./checksum.js";
 import { EditError } from "./edit_error.js";
 
 const FORMAT = "choqolate-edits";
@@ -98,6 +99,17 @@ function describedNode(node, model) {
 export function knownNote(note) {
   const said = Object.keys(NOTE).filter((field) => typeof note?.[field] === NOTE[field]);
   return Object.fromEntries(said.map((field) => [field, note[field]]));
+}
+
+/** The edits of the text of an edits file, see readEditsDocument. */
+export function readEditsFile(document, text) {
+  const object = JSON.parse(text.replace(/^\ufeff/, ""));
+  if (!isUnchanged(text, object)) {
+    throw new EditError(
+      "It is damaged, or was edited after it was saved: its checksum does not match. If you edited it on purpose, delete the line \"checksum\" from it.",
+    );
+  }
+  return readEditsDocument(document, object);
 }
 
 /** The edits of an edits file, with nodes by number; they go on top of those that the model came with. */

@@ -2,7 +2,8 @@ import { button, download, h, replace } from "../app/dom.js";
 import { counted, moment, percent } from "../app/format.js";
 import { pythonCode, shellCommands } from "../app/commands.js";
 import { selectionCsv } from "../app/csv.js";
-import { editsDocument, readEditsDocument } from "../engine/edits.js";
+import { textWithChecksum } from "../engine/checksum.js";
+import { editsDocument, readEditsFile } from "../engine/edits.js";
 
 /** The view Export: what leaves the page. */
 export function createExportView(app) {
@@ -64,7 +65,7 @@ function files(app, opener) {
 function downloadEdits(app) {
   const content = editsDocument(app.document, app.history.editsAt());
   if (app.history.finalChecks.length) content.studio = { final_checks: app.history.finalChecks.map(({ time }) => time) };
-  download("edits.json", `${JSON.stringify(content, null, 2)}\n`, "application/json");
+  download("edits.json", textWithChecksum(content), "application/json");
   app.say("Downloaded edits.json.");
 }
 
@@ -73,7 +74,7 @@ async function openFile(app, input) {
   input.value = "";
   if (!file) return;
   try {
-    const edits = readEditsDocument(app.document, JSON.parse(await file.text()));
+    const edits = readEditsFile(app.document, await file.text());
     if (app.takeEdits(edits)) app.say(`Added ${counted(edits.length, "edit")} from ${file.name} to the history.`);
   } catch (error) {
     const reason = error instanceof SyntaxError ? "It is not valid JSON." : error.message;
