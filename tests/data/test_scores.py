@@ -14,12 +14,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import choqolate as cq
-from choqolate.data.column_roles import is_reserved
+from choqolate.data.column_roles import are_numbers, is_reserved
 from choqolate.data.manifest import Manifest
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
@@ -112,6 +112,7 @@ def fits_csv(name):
 
 @given(tables(concept=(odd | names).filter(fits_csv)))
 def test_csv_keeps_every_row_to_the_last_bit(tmp_path_factory, table):
+    assume(not are_numbers(table.concepts))  # a header that looks like a row of scores is refused
     path = tmp_path_factory.mktemp("round") / "table.csv"
     table.save(path)
     assert same(table, ConceptScores.load(path), also=())
@@ -224,7 +225,7 @@ def rewritten(birds, path, change):
 
 def test_a_newer_format_asks_for_an_update(birds, tmp_path):
     newer = rewritten(birds, tmp_path / "n.parquet", lambda found: {"choqolate": json.dumps(found | {"format": 99})})
-    with pytest.raises(ChoqolateError, match=r"newer choqolate \(format 99.*update"):
+    with pytest.raises(ChoqolateError, match=r"newer choqolate \(format 99.*upgrade"):
         ConceptScores.load(newer)
 
 

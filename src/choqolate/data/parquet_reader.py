@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from choqolate._util.json_files import parse_json
 from choqolate._util.memory import available_memory
 from choqolate._util.sealed_parquet import Seal
 from choqolate.data.column_roles import ROW_COLUMNS, check_cells, column_roles
@@ -247,9 +247,9 @@ def _read_document(text: bytes, path: Path) -> dict[str, Any]:
     """What the metadata of a file of our own say of the whole table."""
     damaged = f"expected readable metadata in {path}, they are damaged: {AGAIN}"
     try:
-        document = json.loads(text)
+        document = parse_json(text, "metadata")
         version = int(document["format"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ChoqolateError(damaged) from None
     if version > FORMAT:
         raise ChoqolateError(
