@@ -6,7 +6,7 @@ BIN     := .venv/bin
 STAMP   := .venv/.setup-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench mini clean
+.PHONY: help setup demo test trust lint bench mini clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ demo: $(STAMP) ## do the whole job on drawn birds: images, scores, model, correc
 test: $(STAMP) ## run the whole test suite, doctests and a browser included
 	@sh tools/browser.sh
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist=worksteal
+
+trust: $(STAMP) ## kill, flip, fault and fuzz what is written and read, for long, and print the table
+	@sh tools/browser.sh
+	@$(BIN)/python -m tests.trust -n $(WORKERS)
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff check
