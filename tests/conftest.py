@@ -32,3 +32,16 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def two_threads():
+    """More than a worker process has, in PyTorch and in the libraries behind numpy and scipy."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2):
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        yield
+        torch.set_num_threads(before)

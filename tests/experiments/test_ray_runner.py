@@ -22,7 +22,7 @@ SEEDS = (0, 1)
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("two_threads")
 def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_same_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, labels, groups = bird_scores(150)
@@ -41,7 +41,7 @@ def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_sa
         second = psutil.Process(cluster.second.all_processes["raylet"][0].process.pid)
 
         def in_the_middle() -> bool:
-            busy = any("_do_with_one_thread" in " ".join(worker.cmdline()) for worker in second.children())
+            busy = any("_run_batch" in " ".join(worker.cmdline()) for worker in second.children())
             n_finished = len(spread.read().runs)
             if busy and n_finished > 2:
                 finished.append(n_finished)

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from choqolate import ChoqolateError, ChoqolateWarning, ConceptScores
+from choqolate.experiments.engine.experiment import RunSetting
 from choqolate.experiments.engine.results import Results, Run
 from choqolate.experiments.engine.runner import Batch, pending, run_tasks
+from choqolate.experiments.engine.settings_runner import Declared, run_settings
+from choqolate.experiments.engine.sources import table_source
 from choqolate.experiments.engine.tasks import Done
 from tests.small_tables import bird_scores
 
@@ -164,6 +167,37 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
         {"config", "seed", "metrics", "seconds", "shared", "versions"} <= set(json.loads(line)) for line in after
     )
     assert "SLR-AVD" in (tmp_path / "out" / "tables" / "comparison.md").read_text()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_results_are_the_same_bit_for_bit_for_any_number_of_processes(tmp_path):
+    X, labels, groups = bird_scores(1_000)
+    noise = np.random.default_rng(0).normal(size=(len(X), 200))  # enough for libraries to share sums among threads
+    concepts = [*X.columns, *(f"noise {k}" for k in range(200))]
+    table = ConceptScores(np.hstack([X, noise]).astype(np.float32), concepts, labels=labels, groups=groups)
+    table.save(tmp_path / "birds.parquet")
+    given = {"epochs": 1, "learning_rate": 0.01, "penalty": 1e-4}  # nothing is left to be chosen
+    settings = {
+        ("choqolate", 0): RunSetting("choqolate", {"epochs": 1}),
+        ("sparse-autoencoder", 0): RunSetting("sparse-autoencoder", given, tuned_at=given),
+    }
+    declared = [Declared(table_source(tmp_path / "birds.parquet"), settings, (0, 1))]
+    before, metrics = thread_limits(), {}
+    for processes in (1, 2):
+        results = Results(tmp_path / f"{processes}.jsonl")
+        run_settings(declared, results, processes=processes, verbose=False)
+        metrics[processes] = {run.key: run.metrics for run in results.read().runs}
+    assert len(metrics[1]) == 4
+    assert metrics[1] == metrics[2]
+    assert thread_limits() == before
+
+
+def thread_limits():
+    """Of PyTorch, and of every library that threadpoolctl knows of."""
+    import torch
+    from threadpoolctl import threadpool_info
+
+    return torch.get_num_threads(), {info["filepath"]: info["num_threads"] for info in threadpool_info()}
 
 
 def test_an_address_without_ray_is_a_mistake(tmp_path):

@@ -1,4 +1,4 @@
-"""Worker processes: how many, and that they end with the process that they work for."""
+"""Worker processes: how many, that they end with the process that they work for, and work with one thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def n_cores() -> int:
@@ -17,6 +19,26 @@ def serve(parent: int) -> None:
     """Make this process a worker of another: it leaves Ctrl-C to that one, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the main process ends the others
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread inside a ``with`` block, in PyTorch and in the libraries behind numpy and scipy.
+
+    Sums of floats depend in their last bits on how they are split among threads. PyTorch's own limit leaves OpenBLAS
+    alone, and that of threadpoolctl leaves PyTorch's MKL alone; so both are set, and restored afterwards. A library
+    that is loaded inside the block for the first time is not limited.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _end_with(parent: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from choqolate._util.checks import check_number
 from choqolate._util.files import write_bytes
+from choqolate._util.processes import one_thread
 from choqolate.analysis.evaluation import evaluate
 from choqolate.baselines import LinearBottleneck, fit_linear_runs
 from choqolate.concepts.score_images import dataset_vocabulary, score_images
@@ -160,7 +161,8 @@ def run_birds(
     with clock.step("draw", f"drawing {n_images:,} birds, and those for training once more before unbiased places"):
         rows = render_birds(images, n_images, verbose=verbose)
         fair_rows = render_birds(unbiased, n_images, agreement=0.5, parts=("train",), verbose=verbose)
-    with clock.step("encode and score", "encoding and scoring them with the backbone mini"), _one_thread():
+    # the encoder is so small that the process that decodes the images needs the other core more
+    with clock.step("encode and score", "encoding and scoring them with the backbone mini"), one_thread():
         fair, table = (_score(source, output / "embeddings", verbose) for source in (fair_rows, rows))
         table.save(output / "scores.parquet")
     tried = f"CHOQOLATE after a search for its settings, the linear bottleneck at {len(RATES)} learning rates"
@@ -201,19 +203,6 @@ def run_birds(
     )
     write_bytes(output / MARK, json.dumps(demo.as_dict(), indent=2).encode() + b"\n")
     return demo
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The encoder is so small that the process that decodes the images needs the other core more."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _score(rows: Manifest, folder: Path, verbose: bool) -> ConceptScores:

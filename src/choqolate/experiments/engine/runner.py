@@ -13,7 +13,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from choqolate._util.processes import n_cores, serve
+from choqolate._util.processes import n_cores, one_thread, serve
 from choqolate._util.progress import item_bar, shows_bars
 from choqolate._util.ray_cluster import check_engine
 from choqolate._util.text import counted
@@ -70,6 +70,9 @@ def run_tasks(
 
     Every batch is written when it is done, in one step. Stopped or killed at any moment, the same call goes on with the
     batches that are not in the file. Lines that are damaged are skipped, with a warning, and run again.
+
+    A batch computes with one thread, wherever it runs: the results are the same bit for bit for any number of
+    processes and either engine.
 
     Args:
         wanted: what to do, for which seeds; the longest first.
@@ -173,13 +176,13 @@ def _work_here(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, 
     """Work in processes of this machine; in this process if one batch is left."""
     if workers <= 1:
         for batch in batches:
-            yield batch, _do(batch)
+            yield batch, _run_batch(batch)
         return
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
-    executor = ProcessPoolExecutor(workers, initializer=_become_worker, initargs=(os.getpid(),), timeout=300)
+    executor = ProcessPoolExecutor(workers, initializer=serve, initargs=(os.getpid(),), timeout=300)
     try:
-        running: dict[Future[_Answer], Batch] = {executor.submit(_do, batch): batch for batch in batches}
+        running: dict[Future[_Answer], Batch] = {executor.submit(_run_batch, batch): batch for batch in batches}
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
@@ -197,7 +200,7 @@ def _work_here(batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, 
 
 def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], workers: int) -> Iterable[tuple[Batch, _Answer]]:
     """Work in Ray tasks; those of a lost node are run again on another one, and answered once."""
-    task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_do_with_one_thread)
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_run_batch)
     waiting = deque(batches)
     running: dict[Any, Batch] = {}
     while waiting or running:
@@ -217,31 +220,15 @@ def _work_on_ray(ray: ModuleType, batches: Sequence[Batch], workers: int) -> Ite
                 ) from error
 
 
-def _do_with_one_thread(batch: Batch) -> _Answer:
-    """Run a batch as a process of this machine would, so that the results are the same."""
-    import torch
-
-    torch.set_num_threads(1)
-    return _do(batch)
-
-
-def _do(batch: Batch) -> _Answer:
-    """Run a batch; what cannot be done on its data is an answer, all else an error."""
+def _run_batch(batch: Batch) -> _Answer:
+    """Run a batch with one thread; what cannot be done on its data is an answer, all else an error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ChoqolateWarning)
-        configs = batch.task.configs()
+        configs = batch.task.configs()  # before the limit: loads an estimator of the user's own, and its libraries
         try:
-            runs, problems = batch.task.run(batch.seeds)
+            with one_thread():
+                runs, problems = batch.task.run(batch.seeds)
         except ChoqolateError as error:
             runs, problems = [], dict.fromkeys(range(len(configs)), str(error))
     messages = [str(one.message) for one in caught if issubclass(one.category, ChoqolateWarning)]
     return _Answer(runs, [(configs[k], why) for k, why in problems.items()], list(dict.fromkeys(messages)))
-
-
-def _become_worker(parent: int) -> None:
-    serve(parent)
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    torch.set_num_threads(1)  # the other cores belong to the other processes
-    threadpool_limits(1)
