@@ -4,9 +4,13 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from choqolate._util import progress
+
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
 settings.register_profile("tests", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+progress.LINE_SECONDS = 1e6  # what is printed does not depend on how fast the machine is
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and processes of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -47,3 +47,15 @@ def as_size(n_bytes: float) -> str:
         return counted(round(n_bytes), "byte")
     unit, name = next(((u, n) for u, n in ((1e3, "kB"), (1e6, "MB")) if n_bytes < 1000 * u), (1e9, "GB"))
     return f"{n_bytes / unit:,.{1 if n_bytes < 10 * unit else 0}f} {name}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(7.4), duration(89), duration(720), duration(5399), duration(11_100)
+    ('7 s', '89 s', '12 min', '90 min', '3 h 5 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes <= 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -173,7 +173,7 @@ def run_controls(
             encoder does not know such names.
         backbone: the encoder of the images, if it has moved.
         seeds: of the draws and of the trainings.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the table has no labels on training rows or on held-out rows, or ``others`` does not match.

@@ -80,7 +80,7 @@ def evaluate(
         concept_counts: numbers of concepts per class to measure the accuracy with, see
             :func:`choqolate.metrics.accuracy_at_nec`; with many classes this takes seconds. An empty list leaves it
             out.
-        verbose: show a progress bar for a file that is read block by block (on a terminal).
+        verbose: show progress on stderr for a file that is read block by block.
 
     Raises:
         ChoqolateError: if the table lacks concepts or labels, or has labels that the model does not know.

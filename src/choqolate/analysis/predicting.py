@@ -134,7 +134,7 @@ def predict_source(
         backbone: the encoder of the model, if it is in another place than it was.
         embeddings: folder to keep the vectors of images in; by default a cache that all runs with this encoder share.
         workers: processes that decode images.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the source is none of these, or the model cannot score or abstain.
@@ -181,7 +181,7 @@ def _predict_blocks(
     import pandas as pd
 
     tables: list[pd.DataFrame] = []
-    with warnings.catch_warnings(), item_bar(len(file), "predicting", enabled=verbose) as advance:
+    with warnings.catch_warnings(), item_bar(len(file), "predicting", items="rows", enabled=verbose) as advance:
         for block in select_inputs(model, file).blocks():
             tables.append(model.predict_table(block, abstain=abstain))
             warnings.simplefilter("ignore", ChoqolateWarning)  # the first block has said it

@@ -59,7 +59,7 @@ def measure_rows(
         model: a fitted classifier, ours or a baseline.
         rows: scores of its concepts, in its order.
         few: counts hits with few concepts per class on the same rows.
-        verbose: show a progress bar for a file that is read block by block (on a terminal).
+        verbose: show progress on stderr for a file that is read block by block.
 
     Raises:
         ChoqolateError: if there are no rows, or one has a label that the model does not know.
@@ -72,7 +72,7 @@ def measure_rows(
     pairs: Counter[tuple[str, str]] = Counter()
     calibration = [_Calibration(model), _Calibration(uncalibrated(model))]
     start = 0
-    with item_bar(len(rows), "evaluating", enabled=verbose and isinstance(rows, ScoreFile)) as advance:
+    with item_bar(len(rows), "evaluating", items="rows", enabled=verbose and isinstance(rows, ScoreFile)) as advance:
         for block in rows.blocks():
             stop = start + len(block)
             X, truth = as_inputs(model, block), labels[start:stop].tolist()

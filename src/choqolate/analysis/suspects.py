@@ -141,7 +141,7 @@ def find_suspects(
         model: a fitted classifier.
         table: scores with labels, at best with groups.
         mode: as in ``remove_concepts``.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
     """
     check_choquet_model(model, "to find suspects")
     rows, chosen, too_few = _rows(model, table)

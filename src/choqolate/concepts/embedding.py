@@ -117,7 +117,7 @@ def embed(
         devices: of this machine, such as ``["cuda:0", "cuda:2"]``, with one process each; by default all CUDA devices
             if the backbone is on CUDA and there are several. Not for the engine ``"ray"``.
         tell: called with a sentence before something slow.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if no image can be read, or one cannot with ``on_error="fail"``, or the folder holds vectors
@@ -136,14 +136,14 @@ def embed(
         raise ChoqolateError("expected at least one image, the manifest is empty")
     target = EmbeddingFolder.create(Path(folder) if folder is not None else cache_folder(backbone), backbone)
     run = EmbeddingRun(manifest, target, on_error, SHARD_ROWS)
-    with item_bar(len(manifest), "looking for changes", enabled=verbose) as advance:
+    with item_bar(len(manifest), "looking for changes", items="images", enabled=verbose) as advance:
         run.recall(advance)
     n_waiting = len(run.waiting())
     if n_waiting:
         with (
             closing(Claims(target.path, run.files, SHARD_ROWS)) as claims,
             _encoding(run, backbone, workers, batch_size, engine, address, devices, tell) as encode,
-            item_bar(len(manifest), "embedding", enabled=verbose) as advance,
+            item_bar(len(manifest), "embedding", items="images", enabled=verbose) as advance,
         ):
             advance(len(manifest) - n_waiting)
             encode_shared(run, claims, encode, advance)

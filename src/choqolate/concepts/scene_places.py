@@ -53,7 +53,7 @@ def predict_places(
         backbone: the encoder for zero-shot predictions, as in :func:`~choqolate.score_images`.
         output: a new CSV file to write: image, place, model.
         device, precision, embeddings, workers, batch_size: see :func:`~choqolate.score_images`; for images.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the scores are not of the 365 places, there are no images, the file exists, or an argument

@@ -70,7 +70,7 @@ def score_images(
         on_read: called with the rows of the source before anything is encoded.
         on_embedded: called with the embeddings before they are scored; by default a warning names the images that
             could not be read.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         The scores, with labels, split and groups where they are known.
@@ -96,7 +96,7 @@ def score_images_to_file(
     Args:
         output: the file, ``.parquet`` or ``.csv``.
         source, concepts: as in :func:`score_images`.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
         **options: the other arguments of :func:`score_images`.
 
     Returns:

@@ -38,7 +38,7 @@ def score(
         embeddings: images that are encoded.
         vocabulary: the concepts, with their synonyms and prompt templates; or just the words.
         backbone: the encoder; by default the one that the embeddings name, loaded only if a text is new.
-        verbose: show a progress bar (on a terminal) while texts are encoded.
+        verbose: show progress on stderr while texts are encoded.
 
     Raises:
         ChoqolateError: if the backbone is not the one that encoded the images.
@@ -58,7 +58,7 @@ def concept_vectors(
         folder: of the embeddings, which keeps the vectors of texts as well.
         vocabulary: the concepts.
         backbone: as in :func:`score`.
-        verbose: show a progress bar (on a terminal) while texts are encoded.
+        verbose: show progress on stderr while texts are encoded.
 
     Raises:
         ChoqolateError: if the backbone is not the one that encoded the images.
@@ -87,7 +87,7 @@ def write_scores(
         embeddings: images that are encoded.
         vocabulary: the concepts.
         backbone: as in :func:`score`.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: as :func:`score`; also if the file cannot be written.
@@ -98,7 +98,7 @@ def write_scores(
     about = {"classes": rows.classes, "spurious": vocabulary.spurious}
     with (
         ScoreWriter(output, vocabulary.concepts, **about, provenance=_provenance(embeddings, vocabulary)) as writer,
-        item_bar(len(found), "scoring", enabled=verbose) as advance,
+        item_bar(len(found), "scoring", items="images", enabled=verbose) as advance,
     ):
         start = 0
         for scores in found.products(np.ascontiguousarray(vectors.T), block_rows(len(vocabulary), np.float32)):
@@ -143,7 +143,7 @@ def encode_prompts(
         folder: of the embeddings.
         prompts: the texts.
         backbone: as in :func:`score`.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
     """
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
     known = folder.texts.digests()
@@ -151,7 +151,7 @@ def encode_prompts(
     if fresh:
         if backbone is None:
             backbone = _named_backbone(folder)
-        with item_bar(len(fresh), "encoding texts", enabled=verbose) as advance:
+        with item_bar(len(fresh), "encoding", items="texts", enabled=verbose) as advance:
             remaining = iter(fresh.items())
             while part := dict(islice(remaining, _TEXTS_AT_ONCE)):
                 folder.texts.add(list(part), backbone.encode_texts(list(part.values())))

@@ -138,7 +138,7 @@ def choose_vocabulary(
         templates: prompts for text vectors, as in :class:`~choqolate.Vocabulary`.
         backbone: the encoder of the embeddings, loaded by name if it is not given and a text is new.
         seed: for the start of the clusters.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if no word is left, or ``keep`` needs images or labels that are not there.
@@ -274,7 +274,7 @@ def open_source(
         device, precision: of an encoder that is given by name, see :func:`~choqolate.load_backbone`.
         workers: processes that decode images, see :func:`~choqolate.embed`.
         tell: called with a sentence on how a CSV file is read, if it could be read in two ways.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if there is no such thing.

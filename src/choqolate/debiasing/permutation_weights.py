@@ -51,7 +51,7 @@ def permutation_weights(
         n_permutations: how many permutations to average over.
         n_folds: number of parts, each of which is predicted by a fit on the others.
         random_state: seed of the permutations.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         Weights ``(n,)``, above 0.

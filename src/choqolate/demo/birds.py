@@ -149,7 +149,7 @@ def run_birds(
         output: new, empty, or of an earlier demo.
         n_images: how many images to draw, beside those for the unbiased model.
         n_runs: how many seeds to train.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
         tell: called with a sentence when a step begins.
     """
     check_number("n_runs", n_runs, minimum=1, whole=True)

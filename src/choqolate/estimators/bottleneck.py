@@ -41,7 +41,7 @@ class Bottleneck(ConceptEstimator, ClassifierMixin, TransformerMixin, BaseEstima
         steps: training budget in steps, instead of ``epochs``: each stage runs the fewest whole epochs that make at
             least this many steps.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
-        verbose: show a progress bar while training (on a terminal).
+        verbose: show progress on stderr while training.
         random_state: seed of the initial parameters. The order of the batches is the same for all seeds.
 
     Attributes:

@@ -117,7 +117,7 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
             abstain: target accuracy; the model abstains on rows whose probability is too low to reach it. The model
                 must be calibrated, see :meth:`abstention`.
             reasons: number of reasons to list.
-            verbose: show a progress bar (on a terminal).
+            verbose: show progress on stderr.
 
         Returns:
             One row per row of ``X``, in the same order: ``path`` and ``label`` where known; ``predicted``,

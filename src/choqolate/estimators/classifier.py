@@ -75,7 +75,7 @@ class ChoqolateClassifier(EditableEstimator):
         track: keep the node attributions of every epoch in ``history_``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...: where to train.
         dtype: ``"float32"`` or ``"float64"``: precision of the training.
-        verbose: show a progress bar while training (on a terminal).
+        verbose: show progress on stderr while training.
         random_state: seed of the initial parameters.
         shuffle: ``"common"``: the order of the batches is the same for all seeds, so that runs side by side share their
             work; or ``"seed"``: each seed has an order of its own, which takes one pass over the data per seed.

@@ -185,7 +185,7 @@ class Descent:
         learning_rate: of each run ``(R,)``.
         penalty: λ of each run ``(R,)``; on what, the method says.
         epochs, batch_size: how long, and rows per step. The order of the rows is the same for all.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
     """
 
     X: np.ndarray

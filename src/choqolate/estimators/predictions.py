@@ -55,7 +55,7 @@ def predict_table(
     X = X if isinstance(X, ConceptScores) or hasattr(X, "iloc") else np.atleast_1d(X)
     used = used_concepts(model)
     blocks = []
-    with item_bar(len(X), "predicting", enabled=verbose) as advance:
+    with item_bar(len(X), "predicting", items="rows", enabled=verbose) as advance:
         for part in _blocks(model, X):
             blocks.append(_predict_block(model, part, used, rule, reasons))
             advance(len(part))

@@ -34,7 +34,7 @@ def removal_impact(
         y: labels ``(n,)``.
         groups: group of each row ``(n,)``.
         mode: of the removal.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         One row per concept: ``accuracy`` and ``accuracy_change``; with groups also ``worst_group`` and
@@ -91,7 +91,7 @@ def hits_without_each(
         truth: class index of each row ``(n,)``.
         members: a mask ``(n,)`` for each of the G groups.
         mode: of the removal.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         Counts ``(G, 1 + M)``: the first column with all concepts. NaN where a removal would leave a node with nothing.
@@ -159,7 +159,7 @@ def predict_without_sets(
         u: inputs ``(n, M)``.
         sets: concepts to remove at once.
         mode: of the removal.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         One array per set; ``None`` if a node would be left with nothing.

@@ -50,7 +50,7 @@ def write_difference(
         names: what to call the models.
         root: the folder that the table's paths start from, if the images have moved.
         difference: what :func:`~choqolate.analysis.model_difference.compare_models` found, if it was asked already.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         The path of the page.
@@ -145,7 +145,7 @@ def _images(
     chosen = in_turn(rows.where, pairs)[:MOST_IMAGES]
     files = find_images(rows.rows.take(chosen), root) if chosen else []
     shown: list[dict[str, Any]] = []
-    with item_bar(len(chosen), "explaining images", enabled=verbose) as advance:
+    with item_bar(len(chosen), "explaining", items="images", enabled=verbose) as advance:
         for row, file in zip(chosen, files, strict=True):
             one = rows.rows.take([row])
             truth, group, path = (None if c is None else c[0] for c in (one.labels, one.groups, one.paths))

@@ -75,7 +75,7 @@ def write_report(
         names: of the model and of the scores, in the commands that the page proposes.
         suspects: what :func:`choqolate.find_suspects` found, if it was asked already.
         controls: what :func:`choqolate.run_controls` measured, for a section of its own.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         The path of the page.

@@ -171,7 +171,7 @@ class View:
         files = dict(zip(several, find_images(rows.take(several), self.root), strict=True))
         if rows.paths is not None:
             _warn_of_missing(list(files.values()))
-        with item_bar(len(several), "explaining images", enabled=self.verbose) as advance:
+        with item_bar(len(several), "explaining", items="images", enabled=self.verbose) as advance:
             cards = {name: self._cards(rows, some, files, advance) for name, some in chosen.items()}
         set_scale([fall for some in cards.values() for card in some for fall in waterfalls_of(card)])
         return cards
@@ -200,7 +200,7 @@ class View:
         """Images that were scored from their pixels."""
         assert images.paths is not None
         files = dict(enumerate(map(Path, images.paths)))
-        with item_bar(len(images), "explaining images", enabled=self.verbose) as advance:
+        with item_bar(len(images), "explaining", items="images", enabled=self.verbose) as advance:
             cards = self._cards(images, range(len(images)), files, advance)
         for row, card in enumerate(cards):
             card["doubt"] = doubt(self.model, images.take([row]))

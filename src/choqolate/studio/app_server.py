@@ -94,7 +94,7 @@ def create_app(
         root_path: what a proxy puts before all paths.
         frame_ancestors: pages that may show the studio in a frame, as in a content security policy.
         page: the folder of the page.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the table lacks concepts of the model, or an option is not valid.

@@ -168,7 +168,7 @@ def build_bundle(
         names: of the model and of the scores, in the commands that the page proposes.
         title: name of the model; by default, as in ``names``.
         server: what a server can do for the page; ``None`` without one.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the table lacks concepts of the model or has no rows, or no image is in the folder.

@@ -87,7 +87,7 @@ def export_studio(
         rows, images, names, title: see :func:`~choqolate.studio.bundle.build_bundle`.
         most_bytes: the largest size; by default 15 MB, or more if the model alone takes more than 9 MB.
         page: the folder of the page.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the path does not end in ``.html``, the table lacks concepts of the model, or the model alone

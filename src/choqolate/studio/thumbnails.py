@@ -36,7 +36,7 @@ def make_thumbnails(files: Sequence[Path | None], side: int, *, verbose: bool = 
     Args:
         files: the images; ``None`` where there is none.
         side: pixels of the longer side at most.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Returns:
         A JPEG file for each, ``None`` where there is no image or it cannot be read.

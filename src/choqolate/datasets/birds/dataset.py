@@ -53,7 +53,7 @@ def render_birds(
         seed: everything is drawn from this.
         parts: draw only these of train, val and test.
         workers: number of processes; by default one for each core.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the folder holds other things.

@@ -81,7 +81,7 @@ def reproduce(
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         command: that this was called by, for the summary.
         tell: called with a sentence on each step.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if the folder holds other things.

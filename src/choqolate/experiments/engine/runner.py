@@ -81,7 +81,7 @@ def run_tasks(
         engine: ``"local"``, or ``"ray"`` for a Ray cluster, all of whose machines see the scores at the same path.
         address: of the cluster, ``"host:port"`` or ``"auto"``; by default Ray is started on this machine alone.
         tell: called with a sentence about each batch that is done, unless a bar shows that, and each problem.
-        verbose: show a progress bar (on a terminal).
+        verbose: show progress on stderr.
         what: is done, in a word.
     """
     check_engine(engine, address)

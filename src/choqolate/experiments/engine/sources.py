@@ -251,7 +251,7 @@ def paper_sources(
         folder: for embeddings and scores that are made.
         backbone: the encoder; by default the paper's.
         tell: called with a sentence on each step.
-        verbose: show progress bars (on a terminal).
+        verbose: show progress on stderr.
 
     Raises:
         ChoqolateError: if there is no such folder.
