@@ -21,16 +21,20 @@ from choqolate.errors import ChoqolateError
 CHECKSUM = "checksum"
 """The name of the checksum in a document. It comes before any text that somebody has chosen."""
 
+_TOO_DEEP = "it is nested too deeply."
 _EMPTY = f'"{CHECKSUM}": ""'
 _LARGEST = 1 << 64  # whole numbers beyond fit into no array
+_DEEPEST = 100  # levels; what walks through a document takes a few frames of the stack for each
 
 
-def parse_json(content: bytes | str, name: str) -> Any:
+def parse_json(content: bytes | str, name: str, *, large_numbers: bool = False) -> Any:
     """Parse JSON that may come from a stranger.
 
     Args:
         content: UTF-8, with or without a byte order mark.
         name: what to call it in messages.
+        large_numbers: read whole numbers that are too large as the largest that are taken; by default, they are an
+            error.
 
     Raises:
         ChoqolateError: if it is not JSON, is nested too deeply, names something twice in one object, or has a number
@@ -44,13 +48,16 @@ def parse_json(content: bytes | str, name: str) -> Any:
     """
     try:
         text = content.decode("utf-8-sig") if isinstance(content, bytes) else content.removeprefix("\ufeff")
-        return json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+        whole = _cut_off if large_numbers else _whole
+        document = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=whole, object_pairs_hook=_object
         )
+        _check_depth(document)
+        return document
     except UnicodeDecodeError:
         raise ChoqolateError(f"{name} is not valid JSON: it is not UTF-8 text.") from None
     except RecursionError:
-        raise ChoqolateError(f"{name} is not valid JSON: it is nested too deeply.") from None
+        raise ChoqolateError(f"{name} is not valid JSON: {_TOO_DEEP}") from None
     except ChoqolateError as error:
         raise ChoqolateError(f"{name} is not valid JSON: {error}") from None
     except ValueError as error:
@@ -161,6 +168,21 @@ def _whole(digits: str) -> int:
     if abs(value) >= _LARGEST:
         raise ChoqolateError(f"the number {_shortened(digits)} is too large.")
     return value
+
+
+def _cut_off(digits: str) -> int:
+    value = int(digits[:30])
+    return max(-_LARGEST, min(value, _LARGEST))
+
+
+def _check_depth(document: Any) -> None:
+    level = [document]
+    for _ in range(_DEEPEST + 1):
+        inner = [value for value in level if isinstance(value, (dict, list))]
+        if not inner:
+            return
+        level = [child for value in inner for child in (value.values() if isinstance(value, dict) else value)]
+    raise ChoqolateError(_TOO_DEEP)
 
 
 def _no_constant(name: str) -> Any:

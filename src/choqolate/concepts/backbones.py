@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from choqolate._util.checks import check_choice
-from choqolate.concepts.checkpoints import MODEL_CLASSES, Checkpoint, find_checkpoint
+from choqolate.concepts.checkpoint_weights import check_tokens, load_model, naming_failures
+from choqolate.concepts.checkpoints import MODEL_CLASSES, Checkpoint, find_checkpoint, weight_files
 from choqolate.concepts.preprocessing import ImageTransform, as_rgb
 from choqolate.data.provenance import BackboneRecord
 from choqolate.errors import ChoqolateError
@@ -102,7 +103,7 @@ class Backbone(ABC):
         raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
         normalised = torch.stack([levels[channel][raw[..., channel].int()] for channel in range(3)], 1)
         with torch.inference_mode():
-            return _unit(self.image_features(normalised.to(self._dtype)), self.dim, "images")
+            return self._unit(self.image_features(normalised.to(self._dtype)), "images")
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors ``(T, d)``, float32."""
@@ -110,7 +111,7 @@ class Backbone(ABC):
 
         parts = [list(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
         with torch.inference_mode():
-            encoded = [_unit(self.text_features(part), self.dim, "texts") for part in parts]
+            encoded = [self._unit(self.text_features(part), "texts") for part in parts]
         return np.concatenate([np.empty((0, self.dim), np.float32), *encoded])
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
@@ -118,6 +119,19 @@ class Backbone(ABC):
         if not len(images):
             return np.empty((0, self.dim), np.float32)
         return self.encode_pixels(np.stack([self.transform(as_rgb(image)) for image in images]))
+
+    def _unit(self, features: torch.Tensor, what: str) -> np.ndarray:
+        vectors = features.float()
+        if vectors.ndim != 2 or vectors.shape[1] != self.dim:
+            came = tuple(vectors.shape)
+            raise ChoqolateError(f"expected vectors of {self.dim} numbers for {what}, {self.name} gave {came}")
+        norms = vectors.norm(dim=1, keepdim=True)
+        if not bool((norms.isfinite() & (norms > 0)).all()):
+            raise ChoqolateError(
+                f"{self.name} gave no finite vector for some {what}: try precision='float32', or other weights"
+            )
+        result: np.ndarray = (vectors / norms).cpu().numpy()
+        return result
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -163,10 +177,7 @@ class TransformersBackbone(Backbone):
         checkpoint = self._checkpoint
         model_class = getattr(transformers, MODEL_CLASSES[checkpoint.config["model_type"]])
         with _quiet(logging):
-            try:
-                model = model_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
-            except Exception as error:  # each format has errors of its own for damaged files
-                raise ChoqolateError(f"the weights in {checkpoint.folder} cannot be loaded: {error}") from error
+            model = load_model(model_class, checkpoint.folder, weight_files(checkpoint.folder))
         return model.to(self.device, self._dtype).eval().requires_grad_(False)
 
     @cached_property
@@ -174,36 +185,35 @@ class TransformersBackbone(Backbone):
         from transformers import AutoTokenizer
         from transformers.utils import logging
 
-        with _quiet(logging):
-            try:
-                return AutoTokenizer.from_pretrained(
-                    self._checkpoint.folder, local_files_only=True, trust_remote_code=False
-                )
-            except Exception as error:
-                raise ChoqolateError(
-                    f"the tokenizer in {self._checkpoint.folder} cannot be loaded ({error}): "
-                    "download all files of the checkpoint"
-                ) from error
+        folder = self._checkpoint.folder
+        with _quiet(logging), naming_failures(f"the tokenizer in {folder} cannot be loaded"):
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
     def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
-        return _projected(self._model.get_image_features(pixel_values=pixels))
+        model = self._model
+        with naming_failures(f"{self.name} cannot encode images"):
+            return _projected(model.get_image_features(pixel_values=pixels))
 
     def text_features(self, texts: list[str]) -> torch.Tensor:
+        model, tokens = self._model, self._tokens(texts)
+        with naming_failures(f"{self.name} cannot encode texts"):
+            return _projected(model.get_text_features(**tokens))
+
+    def _tokens(self, texts: list[str]) -> dict[str, torch.Tensor]:
         from transformers.utils import logging
 
         checkpoint, length = self._checkpoint, self._checkpoint.context_length
-        with _quiet(logging):
+        with _quiet(logging), naming_failures(f"{self.name} cannot read texts"):
             counts = [len(ids) for ids in self._tokenizer(texts)["input_ids"]]
+            # SigLIP was trained with full-length padding; CLIP ignores what comes after the end of the text
+            padding = "max_length" if checkpoint.is_siglip else "longest"
+            found = self._tokenizer(texts, padding=padding, max_length=length, truncation=True, return_tensors="pt")
         for text, count in zip(texts, counts, strict=True):
             if count > length:
                 raise too_long(text, length, self.name)
-        # SigLIP was trained with full-length padding; CLIP ignores what comes after the end of the text
-        padding = "max_length" if checkpoint.is_siglip else "longest"
-        tokens = self._tokenizer(texts, padding=padding, max_length=length, truncation=True, return_tensors="pt")
-        wanted = {key: value.to(self.device) for key, value in tokens.items() if key in ("input_ids", "attention_mask")}
-        if checkpoint.is_siglip:
-            wanted.pop("attention_mask", None)
-        return _projected(self._model.get_text_features(**wanted))
+        check_tokens(found["input_ids"], self._model.config.text_config, checkpoint.folder)
+        names = ("input_ids",) if checkpoint.is_siglip else ("input_ids", "attention_mask")
+        return {name: found[name].to(self.device) for name in names if name in found}
 
 
 def load_backbone(
@@ -245,17 +255,6 @@ def _projected(output: Any) -> torch.Tensor:
     """The projected embedding: a tensor in transformers 4, ``.pooler_output`` of an object in transformers 5."""
     features: torch.Tensor = getattr(output, "pooler_output", output)
     return features
-
-
-def _unit(features: torch.Tensor, dim: int, what: str) -> np.ndarray:
-    vectors = features.float()
-    if vectors.ndim != 2 or vectors.shape[1] != dim:
-        raise ChoqolateError(f"expected vectors of {dim} numbers for {what}, the encoder gave {tuple(vectors.shape)}")
-    norms = vectors.norm(dim=1, keepdim=True)
-    if not bool((norms.isfinite() & (norms > 0)).all()):
-        raise ChoqolateError(f"the encoder gave no finite vector for some {what}: try precision='float32'")
-    result: np.ndarray = (vectors / norms).cpu().numpy()
-    return result
 
 
 class _quiet:
