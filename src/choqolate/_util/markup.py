@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from choqolate._util.text import visible
+
 DASH = "–"  # stands where there is no number
 CHECK = "✓"
 
@@ -18,8 +20,7 @@ def markdown(text: str) -> str:
     >>> print(markdown("a | b, <0.001"))
     a \| b, <0.001
     """
-    shown = "".join(c if c.isprintable() or c == "\u200d" else repr(c)[1:-1] for c in " ".join(text.split()))
-    return _MARKDOWN.sub(r"\\\g<0>", shown)
+    return _MARKDOWN.sub(r"\\\g<0>", visible(" ".join(text.split())))
 
 
 def pipes(grid: Sequence[Sequence[str]], n_left: int) -> Iterator[str]:
@@ -48,7 +49,7 @@ _LATEX = str.maketrans(
 
 def latex(text: str) -> str:
     """The same for LaTeX."""
-    return " ".join(text.split()).translate(_LATEX)
+    return visible(" ".join(text.split())).translate(_LATEX)
 
 
 def latex_text(text: str) -> str:

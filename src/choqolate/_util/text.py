@@ -17,6 +17,19 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def visible(text: str) -> str:
+    r"""Text on one line that no terminal obeys: control and invisible characters are spelled out.
+
+    These are line breaks, escape sequences and what turns the direction of writing; joined emoji stay whole.
+
+    >>> print(visible("sea\x1b[31m\n\u202etxt.exe"))
+    sea\x1b[31m\n\u202etxt.exe
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\u200d" else repr(c)[1:-1] for c in text)
+
+
 def capital(text: str) -> str:
     """A sentence with a capital at its start; the rest is left alone.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from choqolate._util.files import check_output, replacing, same_file
 from choqolate._util.progress import item_bar
+from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import listed, printable
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
@@ -81,7 +82,7 @@ class Predictions:
         check_predictions_file(target)
         with replacing(target) as temporary:
             if target.suffix.lower() == ".csv":
-                _with_short_numbers(self.table).to_csv(temporary, index=False)
+                _as_cells(_with_short_numbers(self.table)).to_csv(temporary, index=False)
             else:
                 self.table.to_parquet(temporary, index=False)
 
@@ -90,6 +91,12 @@ def _with_short_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Measured numbers as text with six digits; labels, which may be numbers too, as they are."""
     measured = table.drop(columns=[name for name in _NAMES if name in table]).select_dtypes("floating")
     return table.assign(**{name: measured[name].map("{:.6g}".format, na_action="ignore") for name in measured})
+
+
+def _as_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The same with text that no spreadsheet takes for a formula."""
+    texts = table.select_dtypes(exclude=["number", "bool"])
+    return table.assign(**{name: [as_cell(c) if isinstance(c, str) else c for c in texts[name]] for name in texts})
 
 
 def check_predictions_file(path: Path, *inputs: Path | None) -> None:

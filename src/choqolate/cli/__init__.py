@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 import warnings
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import typer
 
@@ -25,6 +25,8 @@ import choqolate.cli.research_commands
 import choqolate.cli.simplify_command
 import choqolate.cli.studio_command
 import choqolate.cli.vocabulary_command  # noqa: F401
+from choqolate._util.memory import available_memory
+from choqolate._util.text import as_size, visible
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
@@ -39,6 +41,7 @@ for _command in app.registered_commands:  # help breaks lines at the width of th
     _paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
     _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
+_LONGEST_NAME = 200  # of a file in a message
 _STOPPED = 130  # what Ctrl-C ends with
 
 
@@ -67,11 +70,10 @@ def main() -> None:
             raise typer.Abort
         if isinstance(exit_code, int) and exit_code:
             sys.exit(exit_code)
-    except (ChoqolateError, OSError) as error:
+    except (ChoqolateError, OSError, MemoryError) as error:
         if debug:
             raise
-        typer.secho(f"choqolate: {_one_line(error)}", err=True, fg="red")
-        sys.exit(2)
+        _fail(_sentence(error), 2)
     except typer.Abort:
         typer.secho("choqolate: stopped", err=True)
         sys.exit(_STOPPED)
@@ -82,13 +84,9 @@ def main() -> None:
             sys.exit(getattr(error, "exit_code", 2))
         if debug:
             raise
-        typer.secho(
-            f"choqolate: an error of ours, {type(error).__name__}: {_one_line(error)}; "
-            "run again with --debug and report it",
-            err=True,
-            fg="red",
-        )
-        sys.exit(1)
+        if "can't allocate memory" in str(error):  # PyTorch has no error of its own for it
+            _fail(_sentence(MemoryError(str(error))), 2)
+        _fail(f"an error of ours, {type(error).__name__}: {error}; run again with --debug and report it", 1)
 
 
 def _print_warnings_as_notes() -> None:
@@ -105,7 +103,7 @@ def _print_warnings_as_notes() -> None:
         line: str | None = None,
     ) -> None:
         if not issubclass(category, ChoqolateWarning):
-            show_others(message, category, filename, lineno, file, line)
+            show_others(visible(str(message)), category, filename, lineno, file, line)
         elif str(message) not in told:
             told.add(str(message))
             typer.secho(f"choqolate: note: {_one_line(message)}", err=True)
@@ -114,5 +112,22 @@ def _print_warnings_as_notes() -> None:
     warnings.showwarning = show
 
 
+def _fail(sentence: str, exit_code: int) -> NoReturn:
+    typer.secho(f"choqolate: {_one_line(sentence)}", err=True, fg="red")
+    sys.exit(exit_code)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        free, reason = available_memory(), f" ({error})" if str(error) else ""
+        left = "" if free is None else f", {as_size(free)} are free"
+        return f"There is not enough memory{left}{reason}. Use a smaller file, or a machine with more memory."
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        name = os.fsdecode(error.filename)
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+        return f"{shown} cannot be used: {error.strerror}. Choose another path."
+    return str(error)
+
+
 def _one_line(message: object) -> str:
-    return " ".join(str(message).split("\n"))
+    return visible(" ".join(str(message).split("\n")))

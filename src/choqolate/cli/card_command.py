@@ -33,7 +33,7 @@ def card(
 
     Example: [bold]choqolate card model --scores scores.parquet -o card.md[/]
     """
-    from choqolate.cli.terminal import open_console, printable_name
+    from choqolate.cli.terminal import open_console, printable_name, say
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_card import check_card, model_card, write_card
@@ -44,7 +44,7 @@ def card(
     table = None if scores is None else ConceptScores.load(scores)
     name = model.resolve().name
     if output is None:
-        typer.echo(model_card(classifier, table, name=name), nl=False)
+        say(model_card(classifier, table, name=name), end="")
         return
     write_card(classifier, table, output, name=name)
     open_console().print(f"The model card is in {printable_name(output)}.", markup=False, soft_wrap=True)

@@ -286,12 +286,12 @@ def score(
 def _draw_heatmap(redundancy: Redundancy, path: Path) -> None:
     import matplotlib
 
-    from choqolate.cli.terminal import printable_name
+    from choqolate.cli.terminal import say
     from choqolate.plots.heatmaps import save_heatmap
 
     matplotlib.use("Agg")  # no screen is needed to write a file
     save_heatmap(redundancy, path)
-    typer.echo(f"The heat map is in {printable_name(path)}.")
+    say(f"The heat map is in {path}.")
 
 
 def _options(pairs: list[str] | None, dataset: str | None) -> dict[str, Any]:

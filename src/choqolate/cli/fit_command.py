@@ -295,7 +295,7 @@ def _draw_trade_off(
     import matplotlib
 
     from choqolate.analysis.trade_off import trade_off
-    from choqolate.cli.terminal import printable_name
+    from choqolate.cli.terminal import say
     from choqolate.estimators.search_record import AUTO, SEARCHED
     from choqolate.plots.style import save_figure
 
@@ -307,4 +307,4 @@ def _draw_trade_off(
         said = ["", "What a search on the same rows finds:"]
     result = trade_off(table, leave_out=leave_out, search=model.search_, **parameters)
     save_figure(result.plot()[0], path)
-    typer.echo("\n".join([*said, *result.lines(), f"The trade-off is drawn in {printable_name(path)}."]))
+    say("\n".join([*said, *result.lines(), f"The trade-off is drawn in {path}."]))

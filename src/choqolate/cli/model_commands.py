@@ -84,7 +84,7 @@ def demo(
     Example: [bold]choqolate demo -o choqolate-demo[/]
     """
     from choqolate.cli import show_demo as show
-    from choqolate.cli.terminal import open_console
+    from choqolate.cli.terminal import open_console, say
     from choqolate.demo.birds import run_birds
     from choqolate.demo.birds_page import write_demo_page
     from choqolate.demo.breast_cancer import run_breast_cancer
@@ -103,7 +103,7 @@ def demo(
     show.show_birds(console, result)
     if studio:
         names = (str(output / "model"), str(output / "scores.parquet"))
-        serve_studio(result.model, result.table, names=names, open_browser=True, tell=typer.echo)
+        serve_studio(result.model, result.table, names=names, open_browser=True, tell=say)
 
 
 @app.command("eval")
@@ -129,7 +129,7 @@ def evaluate_model(
 
     Example: [bold]choqolate eval model scores.parquet --controls --others other-names.parquet[/]
     """
-    from choqolate.cli.terminal import note_labels, open_table, show_start
+    from choqolate.cli.terminal import note_labels, open_table, say_json, show_start
 
     check_control_options(controls, others, embeddings, draws)
     if controls and stream:
@@ -152,10 +152,8 @@ def evaluate_model(
     if controls and isinstance(table, ConceptScores):
         found = measure_controls(classifier, table, others, embeddings, draws)
     if as_json:
-        import json
-
         said = result.as_dict() | ({} if found is None else {"controls": found.as_dict()})
-        typer.echo(json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False))
+        say_json(said)
         return
     from choqolate.cli import show_model as show
     from choqolate.cli.show_controls import show_controls

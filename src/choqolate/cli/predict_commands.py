@@ -58,10 +58,11 @@ def predict(
 
     Example: [bold]choqolate predict model IMAGES/ -o predictions.csv --abstain 0.95[/]
     """
-    typer.echo(f"choqolate: predicting {source} with {model}", err=True)
+    from choqolate.cli.terminal import open_console, printable_name, say
+
+    say(f"choqolate: predicting {printable_name(source)} with {printable_name(model)}", err=True)
     from choqolate.analysis.predicting import check_predictions_file, predict_source
     from choqolate.cli import show_predictions as show
-    from choqolate.cli.terminal import open_console
     from choqolate.estimators.model_folder import load
 
     check_predictions_file(output, source, calibrate)
@@ -94,16 +95,14 @@ def drift(
     Example: [bold]choqolate drift model scores-2023.parquet scores-2024.parquet[/]
     """
     from choqolate.analysis.drift import compare_tables
+    from choqolate.cli.terminal import open_console, say_json
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
 
     found = compare_tables(load(model), ConceptScores.load(first), ConceptScores.load(second))
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+        say_json(found.as_dict())
         return
     from choqolate.cli import show_predictions as show
-    from choqolate.cli.terminal import open_console
 
     show.show_drift(open_console(), found)

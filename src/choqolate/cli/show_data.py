@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.text import counted
-from choqolate.cli.terminal import note, open_console, plain_table, printable_name, show_next
+from choqolate.cli.terminal import note, open_console, plain_table, printable_name, say, show_next
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.vocabulary_choice import VocabularyChoice
 from choqolate.data.manifest import Manifest
@@ -120,14 +119,14 @@ def show_embeddings(encoded: Embeddings, quarantine: Path) -> None:
     if len(encoded.failures) > len(encoded):
         note("most images cannot be read: is it the right folder, and is it complete?")
     name = printable_name(encoded.folder.backbone.name)
-    typer.echo(f"{counted(len(encoded), 'image')} with {name}: {', '.join(parts)}")
+    say(f"{counted(len(encoded), 'image')} with {name}: {', '.join(parts)}")
     if not encoded.failures:
         return
-    typer.echo(f"{len(encoded.failures):,} could not be read, listed in {printable_name(quarantine)}:")
+    say(f"{len(encoded.failures):,} could not be read, listed in {printable_name(quarantine)}:")
     for failure in encoded.failures[:_SHOWN_FAILURES]:
-        typer.echo(f"  {printable_name(failure.path)}: {printable_name(failure.reason)}")
+        say(f"  {printable_name(failure.path)}: {printable_name(failure.reason)}")
     if len(encoded.failures) > _SHOWN_FAILURES:
-        typer.echo(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
+        say(f"  and {len(encoded.failures) - _SHOWN_FAILURES:,} more")
 
 
 def show_scores(rows: Rows, n_concepts: int, redundancy: Redundancy | None) -> None:

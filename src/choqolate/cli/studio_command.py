@@ -86,13 +86,14 @@ def studio(
 
     Example: [bold]choqolate studio model --scores scores.parquet --export audit.html[/]
     """
+    from choqolate.cli.terminal import printable_name, say
     from choqolate.studio.launch import check_packages, serve_studio
 
     if export is None:
         check_packages()
     elif host != HERE or port is not None or allow_host or root_path or save_to is not None or backbone is not None:
         raise ChoqolateError("Expected --export or server options, but got both. A file has no server.")
-    typer.echo(f"Reading {_printable(model)} and {_printable(scores)} ...")
+    say(f"Reading {printable_name(model)} and {printable_name(scores)} ...")
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_page import check_page
@@ -124,15 +125,9 @@ def studio(
         save_to=save_to,
         backbone=backbone,
         open_browser=browser,
-        tell=typer.echo,
+        tell=say,
         verbose=True,
     )
-
-
-def _printable(name: object) -> str:
-    from choqolate.cli.terminal import printable_name
-
-    return printable_name(name)
 
 
 def _show_file(written: StudioFile, model: Path) -> None:

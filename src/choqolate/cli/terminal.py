@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from choqolate._util.numbers import decimal
 from choqolate._util.progress import shows_bars
+from choqolate._util.text import visible
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -23,9 +26,43 @@ if TYPE_CHECKING:
 NAME_WIDTH = 40  # longer names are cut
 
 
+class _Console(Console):
+    """A console whose text is never obeyed: names come from files that others have made."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(_visible_lines(segment.text), segment.style)
+
+
 def open_console() -> Console:
     """Standard output, with nothing coloured but what asks for it."""
-    return Console(highlight=False)
+    return _Console(highlight=False, markup=False, emoji=False)
+
+
+def say(text: object, *, err: bool = False, end: str = "\n", **style: Any) -> None:
+    """Print lines of text; control characters are spelled out.
+
+    Args:
+        text: of one or several lines.
+        err: on the standard error stream.
+        end: what follows.
+        style: as typer's ``secho`` takes it.
+    """
+    typer.secho(_visible_lines(str(text)) + end, err=err, nl=False, **style)
+
+
+def say_json(document: Any) -> None:
+    """Print a document as JSON; control characters, and what turns the direction of writing, are spelled out."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo("\n".join("".join(map(_json_character, line)) for line in text.split("\n")))
+
+
+def _json_character(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def printable_name(name: object) -> str:
@@ -34,18 +71,18 @@ def printable_name(name: object) -> str:
     >>> printable_name("sea\n🏄‍♀️ [red]")
     'sea\\n🏄‍♀️ [red]'
     """
-    return "".join(c if c.isprintable() or c == "\u200d" else repr(c)[1:-1] for c in str(name))
+    return visible(str(name))
 
 
 def note(text: str) -> None:
     """Something worth knowing that is no result."""
-    typer.secho(f"choqolate: note: {printable_name(text)}", err=True)
+    say(f"choqolate: note: {printable_name(text)}", err=True)
 
 
 def show_start(path: Path) -> None:
     """A sign of life on a terminal, before libraries are loaded that take seconds."""
     if shows_bars():
-        typer.secho(f"reading {printable_name(path)} ...", err=True, dim=True)
+        say(f"reading {printable_name(path)} ...", err=True, dim=True)
 
 
 def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFile:

@@ -16,6 +16,7 @@ from choqolate._util.files import replacing
 from choqolate._util.processes import n_cores
 from choqolate._util.progress import item_bar
 from choqolate._util.ray_cluster import check_engine
+from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import Claims
@@ -220,4 +221,4 @@ def write_quarantine(path: Path, failures: Iterable[Failure]) -> None:
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["path", "reason"])
-        writer.writerows((printable(failure.path), failure.reason) for failure in failures)
+        writer.writerows(map(as_cell, (printable(failure.path), failure.reason)) for failure in failures)

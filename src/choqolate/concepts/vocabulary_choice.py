@@ -14,6 +14,7 @@ import numpy as np
 from choqolate._util.checks import as_names, check_choice, check_number, check_seed
 from choqolate._util.files import check_output, write_bytes
 from choqolate._util.progress import item_bar
+from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from choqolate.concepts.embedding import Embeddings, embed
@@ -84,7 +85,7 @@ class VocabularyChoice:
         cells = io.StringIO(newline="")
         writer = csv.writer(cells)
         writer.writerow(Dropped._fields)
-        writer.writerows(self.dropped)
+        writer.writerows(map(as_cell, row) for row in self.dropped)
         write_bytes(Path(path), cells.getvalue().encode())
 
     def __repr__(self) -> str:

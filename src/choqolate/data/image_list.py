@@ -11,6 +11,7 @@ from typing import TextIO
 
 import numpy as np
 
+from choqolate._util.spreadsheet import from_cell
 from choqolate._util.text import listed
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import COLUMN_NAMES
@@ -110,7 +111,7 @@ def _read(text: TextIO, file: Path, wanted: Mapping[str, Sequence[str]], require
                     f"{len(row)}: quote cells that contain {separator!r}"
                 )
             for column, place in kept.items():
-                cells[column].append(row[place])
+                cells[column].append(from_cell(row[place]))
             numbers.append(start + reader.line_num)
     except csv.Error as error:
         raise ChoqolateError(f"expected CSV in {file}, line {start + reader.line_num}: {error}") from None

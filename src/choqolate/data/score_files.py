@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from choqolate._util.files import check_output, replacing
+from choqolate._util.spreadsheet import as_cell, from_cell
 from choqolate._util.text import listed
 from choqolate.data.column_roles import ROW_COLUMNS, are_numbers, check_cells, column_roles, is_reserved, text_array
 from choqolate.data.score_file import ScoreFile
@@ -81,9 +82,10 @@ def _write_csv(path: Path, table: ConceptScores) -> None:
     columns: dict[str, Any] = {}
     for name, attribute in ROW_COLUMNS.items():
         if getattr(table, attribute) is not None:
-            columns[name] = text_array(getattr(table, attribute), len(table))
+            texts = text_array(getattr(table, attribute), len(table)).to_pylist()
+            columns[name] = pa.array([text and as_cell(text) for text in texts], pa.string())
     for j, name in enumerate(table.concepts):
-        columns[name] = pa.array(table.scores[:, j].astype(np.float64))
+        columns[as_cell(name)] = pa.array(table.scores[:, j].astype(np.float64))
     with replacing(path) as temporary:
         pa.csv.write_csv(pa.table(columns), temporary)
         if _has_nul(temporary):
@@ -117,7 +119,9 @@ def _csv_fields(path: Path) -> dict[str, Any]:
         raise ChoqolateError(f'expected UTF-8 text, {path} is not: save it as "CSV UTF-8"') from None
     except (pa.ArrowException, csv.Error) as error:
         raise ChoqolateError(f"expected a CSV file, {path} is another or damaged: {error}") from None
-    known: dict[str, Any] = {ROW_COLUMNS[role]: content.column(j).to_pylist() for role, j in fields.items()}
+    known: dict[str, Any] = {
+        ROW_COLUMNS[role]: list(map(from_cell, content.column(j).to_pylist())) for role, j in fields.items()
+    }
     scores = np.empty((len(content), len(concepts)))
     for position, j in enumerate(concepts.values()):
         scores[:, position] = content.column(j).to_numpy()
@@ -161,7 +165,7 @@ def csv_header(path: Path) -> tuple[str, int, list[str]]:
         file.seek(0)
         rows = enumerate(csv.reader(file, delimiter=separator), start=1)
         lines, cells = next(((line, row) for line, row in rows if row), (0, []))
-    return separator, lines, [cell.strip() for cell in cells]
+    return separator, lines, [from_cell(cell.strip()) for cell in cells]
 
 
 def _has_nul(path: Path) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from choqolate._util.files import check_output, replacing
+from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted, listed
 from choqolate.data.column_roles import is_reserved
 from choqolate.data.score_files import csv_header
@@ -157,7 +158,8 @@ class PlacePredictions:
         with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["image", "place", "model"])
-            writer.writerows((*row, self.model) for row in zip(self.images, self.places, strict=True))
+            rows = zip(self.images, self.places, strict=True)
+            writer.writerows(map(as_cell, (image, place, self.model)) for image, place in rows)
 
 
 def check_predictions_file(target: Path) -> None:

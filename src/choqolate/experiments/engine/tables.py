@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from choqolate._util.markup import DASH, latex, latex_row, latex_text, markdown, pipes
 from choqolate._util.numbers import MINUS, Spread
+from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError
 
@@ -209,9 +210,9 @@ class Table:
             heads += [f"{column.full_name} {part}" for part in parts]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(heads)
+        writer.writerow(map(as_cell, heads))
         for row in self.rows:
-            values: list[object] = list(map(_with_hyphen, row.texts))
+            values: list[object] = [as_cell(_with_hyphen(text)) for text in row.texts]
             for cell, printed in zip(row.cells, in_paper, strict=True):
                 values += [cell.mean, cell.std, len(cell.defined), *((cell.paper or (None, None)) if printed else ())]
             writer.writerow(values)
