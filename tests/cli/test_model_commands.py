@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -22,6 +23,7 @@ from choqolate.cli import main
 from choqolate.cli.application import app
 from choqolate.cli.fit_command import ClassInteractions, Interactions, Schedule, Start, fit
 from choqolate.cli.model_commands import Mode, Split
+from choqolate.data.column_roles import ROW_COLUMNS
 from choqolate.data.scores import ConceptScores
 from choqolate.data.splits import SPLITS
 from choqolate.datasets.birds import render_birds
@@ -114,6 +116,7 @@ def test_the_defaults_and_choices_are_those_of_the_library():
     searched = {"nodes", "temperature", "interactions"}
     assert [defaults[name] for name in searched] == [None] * 3
     own = {"scores", "output", "leave_out", "paper", "trade_off", "runs", "bipolar", "no_bipolar"}
+    own |= {f"{role}_column" for role in ROW_COLUMNS}
     place = {"stream", "workers", "engine", "address"}  # where and how rows are read, not what is trained
     assert defaults["rank"] == str(ours["rank"])  # text, because it may be auto
     for name in defaults.keys() - searched - own - place - {"rank"}:
@@ -144,6 +147,7 @@ def test_commands_on_a_page_use_options_that_there_are():
         "--workers",
         "--engine",
         "--address",
+        *(f"--{role}-column" for role in ROW_COLUMNS),
     }
     assert {*FIT_OPTIONS.values(), "--paper"} == options.keys() - others
 
@@ -221,7 +225,39 @@ def test_fit_without_held_out_rows_says_so(run):
     code, said, notes = run("fit", "train.csv", "-o", "all-train", "--paper", "--epochs", "1")
     assert code == 0
     assert "held out" not in said
-    assert notes == "choqolate: note: not evaluated on held-out rows: all rows with a label are for training\n"
+    columns = "label: column 'label' · split: column 'split' · group: column 'group' · 6 concepts"
+    assert notes.splitlines() == [
+        f"choqolate: note: train.csv: {columns}",
+        "choqolate: note: not evaluated on held-out rows: all rows with a label are for training",
+    ]
+
+
+def test_columns_are_named(run):
+    X, labels, groups = bird_scores(60)
+    X.assign(species=labels, site=groups, z=np.arange(60) / 60).to_csv("named.csv", index=False)
+    code, said, error = run("fit", "named.csv", "-o", "named", "--paper", "--epochs", "1")
+    assert (code, said) == (2, "")
+    assert "column 'species' has '" in error
+    assert (
+        "If it is the label, call it 'label', or name it with label_column='species' (--label-column species)" in error
+    )
+    columns = ["--label-column", "species", "--group-column", "site"]
+    code, said, error = run("fit", "named.csv", "-o", "named", "--paper", "--epochs", "1", "--runs", "1", *columns)
+    assert code == 0
+    assert "named.csv: label: column 'species' · group: column 'site' · 7 concepts\n" in error
+    assert "z" in cq.load("named").concepts_
+    proposed = [line.split() for line in said.splitlines() if "named.csv" in line and line.startswith("  choqolate")]
+    assert [line[1] for line in proposed] == ["eval", "explain", "remove"]
+    assert all(line[-4:] == columns for line in proposed)
+    code, said, error = run(*proposed[0][1:])
+    assert code == 0
+    assert "landbird on land" in said
+    code, said, error = run("predict", "named", "named.csv", "-o", "named-predictions.csv", *columns)
+    assert code == 0
+    assert "label" in Path("named-predictions.csv").read_text().splitlines()[0]
+    code, said, error = run("eval", "named", "named.csv", "--label-column", "spices")
+    assert code == 2
+    assert "Did you mean 'species'?" in error
 
 
 def test_eval_prints_tables(run):
@@ -410,7 +446,7 @@ def test_mistakes_are_one_line_and_exit_code_2(run, arguments, message):
     assert (code, said) == (2, "")
     assert error.startswith("choqolate: ")
     assert message in error
-    assert error.count("\n") == 1
+    assert sum(not line.startswith("choqolate: note: ") for line in error.splitlines()) == 1
     assert not os.path.exists("new")
 
 
@@ -431,7 +467,7 @@ def test_mistakes_of_usage_are_exit_code_2(run, arguments):
 
 
 def test_an_error_of_ours_is_exit_code_1(run, monkeypatch):
-    monkeypatch.setattr("choqolate.data.score_file.open_scores", lambda path, stream: 1 / 0)
+    monkeypatch.setattr("choqolate.data.score_file.open_scores", lambda path, stream, **columns: 1 / 0)
     code, said, error = run("eval", "model", "birds.parquet")
     assert (code, said) == (1, "")
     assert "an error of ours, ZeroDivisionError" in error

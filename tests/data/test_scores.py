@@ -21,6 +21,7 @@ from hypothesis.extra.numpy import arrays
 import choqolate as cq
 from choqolate.data.column_roles import are_numbers, is_reserved
 from choqolate.data.manifest import Manifest
+from choqolate.data.score_files import describe_columns
 from choqolate.data.scores import ConceptScores
 from choqolate.errors import ChoqolateError
 from tests.small_tables import CONCEPTS, bird_scores
@@ -298,7 +299,7 @@ def test_lists_of_something_else_are_refused(tmp_path, kind):
 
 def test_csv_of_a_spreadsheet(tmp_path):
     path = written(tmp_path, "\ufeffImage;CLASS;Sea;two words\r\na.jpg;gull;0.5;1\r\nb.jpg;;1e-3;-2\r\n")
-    table = ConceptScores.load(path)
+    table = ConceptScores.load(path, path_column="Image", label_column="CLASS")
     assert table.concepts == ("Sea", "two words")
     assert table.paths.tolist() == ["a.jpg", "b.jpg"]
     assert table.labels.tolist() == ["gull", None]
@@ -333,7 +334,10 @@ def test_numbered_concepts_are_fine(tmp_path):
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("label,species,sea\nx,wren,0.5\n", ["'species'", "'wren'", "line 2", 'call the column "label"']),
+        (
+            "label,species,sea\nx,wren,0.5\n",
+            ["'species'", "'wren'", "line 2", "label_column='species' (--label-column species)"],
+        ),
         ("label,sea\nx,0.5\ny,\n", ["'sea'", "line 3", "fill it in"]),
         ("label,sea\nx,0.5\ny,nan\n", ["'sea'", "row 1"]),
         ("label,sea\nx,0.5\ny,inf\n", ["'sea'", "row 1"]),
@@ -341,7 +345,9 @@ def test_numbered_concepts_are_fine(tmp_path):
         ("label;sea\nx;0,5\n", ["'0,5'", "decimals with a point"]),
         ("label,sea\nx,0.5,7\n", ["cells"]),
         ("label,sea\nx,0.5\ny,1,2,3\n", ["2 cells", "got 4", "line 3"]),
-        ("label,class,sea\nx,y,0.5\n", ["one column for the label", "'class'"]),
+        ("label,Label,sea\nx,y,0.5\n", ["one column for the label", "'Label'"]),
+        ("filename,sea\na.jpg,0.5\n", ["'filename'", "'a.jpg'", "path_column='filename' (--path-column filename)"]),
+        ("my file,sea\na.jpg,0.5\n", ["(--label-column 'my file')"]),
         ("sea,sea\n1,2\n", ["'sea'", "more than once"]),
         ("path,label\na,b\n", ["column for each concept", "'path', 'label'"]),
         ("0.1,0.2\n0.3,0.4\n", ["names of the columns in the first line"]),
@@ -365,7 +371,7 @@ def test_wide_parquet(tmp_path):
     frame = pd.DataFrame(
         {
             "Label": [1, 0, None],
-            "filename": ["a", "b", "c"],
+            "Path": ["a", "b", "c"],
             "sea": np.array([0.5, 0.25, 0.1], dtype=np.float32),
             "scores": np.array([1, 2, 3], dtype=np.float32),
         }
@@ -382,6 +388,77 @@ def test_wide_parquet(tmp_path):
     table = ConceptScores.load(tmp_path / "wide.parquet")
     np.testing.assert_array_equal(table.scores[:, 1:], [[1, 1], [2, 0], [3, 1]])
     assert table.scores.dtype == np.float64
+
+
+def stored(frame, folder, suffix):
+    path = folder / f"table{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_of_other_names_are_concepts_unless_they_are_named(tmp_path, suffix):
+    names = ["file", "y", "groups", "image", "target", "class", "filename"]
+    frame = pd.DataFrame({name: [0.5, 1.5, j + 0.25] for j, name in enumerate(names)})
+    path = stored(frame, tmp_path, suffix)
+    with pytest.warns(cq.ChoqolateWarning) as told:
+        table = ConceptScores.load(path)
+    assert table.concepts == tuple(names)
+    assert (table.labels, table.groups, table.paths) == (None, None, None)
+    assert str(told[2].message).startswith(f"The column 'groups' of {path} is taken as a concept. If it is the group, ")
+    assert len(told) == len(names)
+    with pytest.warns(cq.ChoqolateWarning, match="'groups'"):  # the table has a label and a path, but no group
+        table = ConceptScores.load(path, label_column="y", path_column="filename")
+    assert table.concepts == ("file", "groups", "image", "target", "class")
+    assert table.labels.tolist() == ["0.5", "1.5", "1.25"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_that_are_named(tmp_path, suffix):
+    frame = pd.DataFrame({"label": [1, 2], "kind": ["x", "y"], "site": ["a", "b"], "file": ["f", "g"], "sea": [0.5, 1]})
+    path = stored(frame.assign(part=["train", "test"]), tmp_path, suffix)
+    columns = {"label_column": "kind", "group_column": "site", "path_column": "file", "split_column": "part"}
+    loaded = [ConceptScores.load(path, **columns)]
+    if suffix == ".parquet":
+        loaded.append(ConceptScores.open(path, **columns).load())
+        loaded.append(pickle.loads(pickle.dumps(ConceptScores.open(path, **columns))).load())
+    for table in loaded:
+        found = [getattr(table, name).tolist() for name in COLUMNS]
+        assert found == [["x", "y"], ["train", "test"], ["a", "b"], ["f", "g"]]
+        assert table.concepts == ("sea",)
+    assert describe_columns(path, **columns) == (
+        "path: column 'file' · label: column 'kind' · split: column 'part' · group: column 'site' · 1 concept · "
+        "left out: 'label'"
+    )
+    with pytest.raises(
+        ChoqolateError, match=r"Expected the column of the label among .*, got 'kin'\. Did you mean 'kind'"
+    ):
+        ConceptScores.load(path, label_column="kin")
+    with pytest.raises(ChoqolateError, match="one is named twice"):
+        ConceptScores.load(path, label_column="kind", group_column="kind")
+    with pytest.raises(TypeError, match="labels_column"):
+        ConceptScores.load(path, labels_column="kind")
+
+
+def test_columns_of_our_own_files_are_not_named(birds, tmp_path):
+    birds.save(tmp_path / "birds.parquet")
+    assert describe_columns(tmp_path / "birds.parquet") == ""
+    with pytest.raises(ChoqolateError, match="Expected no names of columns"):
+        ConceptScores.load(tmp_path / "birds.parquet", label_column="path")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_measurement_is_no_group(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"group": [*rng.random(30), *[None] * 30], "sea": np.arange(60.0)})
+    with pytest.raises(ChoqolateError, match="column 'group' has 30 different numbers in 30 rows"):
+        ConceptScores.load(stored(frame, tmp_path, suffix))
+    few = frame.assign(group=frame["group"].where(frame.index < 20))
+    assert len(set(ConceptScores.load(stored(few, tmp_path, suffix)).groups) - {None}) == 20
+    pairs = frame.assign(group=np.arange(60) // 2)
+    assert len(set(ConceptScores.load(stored(pairs, tmp_path, suffix)).groups)) == 30
+    named = frame.assign(group=[f"site {row}" for row in range(60)])
+    assert len(set(ConceptScores.load(stored(named, tmp_path, suffix)).groups)) == 60
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.arguments import Columns, ModelFolder, names_columns
 
 
 @app.command()
+@names_columns
 def card(
     model: ModelFolder,
+    columns: Columns,
     scores: Annotated[
         Path | None,
         typer.Option(
@@ -33,15 +35,14 @@ def card(
 
     Example: [bold]choqolate card model --scores scores.parquet -o card.md[/]
     """
-    from choqolate.cli.terminal import open_console, printable_name, say
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import load_table, open_console, printable_name, say
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_card import check_card, model_card, write_card
 
     if output is not None:
         check_card(output)
     classifier = load(model)
-    table = None if scores is None else ConceptScores.load(scores)
+    table = None if scores is None else load_table(scores, columns)
     name = model.resolve().name
     if output is None:
         say(model_card(classifier, table, name=name), end="")

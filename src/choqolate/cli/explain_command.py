@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.arguments import Columns, ModelFolder, as_options, names_columns
 from choqolate.cli.control_options import (
     Draws,
     EmbeddingsFolder,
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@names_columns
 def explain(
     model: ModelFolder,
+    columns: Columns,
     scores: Annotated[
         Path | None,
         typer.Option(metavar="SCORES", help="Table of concept scores to explain the model on.", show_default=False),
@@ -76,7 +78,7 @@ def explain(
 
     Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
-    from choqolate.cli.terminal import open_console, printable_name, show_start
+    from choqolate.cli.terminal import load_table, open_console, printable_name, show_start
 
     check_control_options(controls, others, embeddings, draws)
     show_start(model)
@@ -84,14 +86,13 @@ def explain(
     from choqolate.cli import show_explanation as show
     from choqolate.cli.show_controls import show_controls
     from choqolate.concepts.new_images import score_for_model
-    from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_page import check_page, write_report
 
     if output is not None:
         check_page(output)
     classifier = load(model)
-    table = None if scores is None else ConceptScores.load(scores)
+    table = None if scores is None else load_table(scores, columns)
     if images is not None and table is None:
         raise ChoqolateError("expected --scores with --images, which says where theirs are; to explain one, --image")
     if backbone is not None and not image:
@@ -129,7 +130,7 @@ def explain(
             verbose=True,
         )
         console.print(f"\nThe report is in {printable_name(output)}.", markup=False, soft_wrap=True)
-    show.show_next_steps(model, classifier, scores, suspects, page=output is None)
+    show.show_next_steps(model, classifier, scores, suspects, page=output is None, given=as_options(columns))
 
 
 def _compare(

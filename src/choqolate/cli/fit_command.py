@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ScoresFile, Stream
+from choqolate.cli.arguments import Columns, ScoresFile, Stream, as_options, names_columns
 from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.errors import ChoqolateError
 
@@ -56,8 +56,10 @@ class ClassWeight(StrEnum):
 
 
 @app.command()
+@names_columns
 def fit(
     scores: ScoresFile,
+    columns: Columns,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the model.", show_default=False)
     ],
@@ -215,7 +217,7 @@ def fit(
         check_figure(trade_off)
     console = open_console()
     asking = {"--stream": stream, "--workers": workers > 1, "--engine ray": engine is Engine.ray}
-    table = open_table(scores, [option for option, is_asking in asking.items() if is_asking])
+    table = open_table(scores, [option for option, is_asking in asking.items() if is_asking], columns)
     parameters |= dict(
         class_interactions=class_interactions and class_interactions.value,
         bipolar=True if bipolar else False if no_bipolar or paper else None,
@@ -258,9 +260,10 @@ def fit(
     if trade_off is not None:
         _draw_trade_off(table, model, leave_out or [], trade_off)
     wanted = "--spurious" if spurious_concepts(model, table) else "CONCEPT"
-    removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores]
-    page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html"]
-    show_next("The model is", output, ["eval", output, scores], page, removal)
+    given = as_options(columns)
+    removal: list[str | Path] = ["remove", output, wanted, "-o", f"{output}-edited", "--scores", scores, *given]
+    page: list[str | Path] = ["explain", output, "--scores", scores, "-o", f"{output}.html", *given]
+    show_next("The model is", output, ["eval", output, scores, *given], page, removal)
 
 
 def _settings(paper: bool, **given: Any) -> dict[str, Any]:

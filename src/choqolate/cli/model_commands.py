@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder, ScoresFile, Stream
+from choqolate.cli.arguments import Columns, ModelFolder, ScoresFile, Stream, as_options, names_columns
 from choqolate.cli.control_options import (
     Draws,
     EmbeddingsFolder,
@@ -107,9 +107,11 @@ def demo(
 
 
 @app.command("eval")
+@names_columns
 def evaluate_model(
     model: ModelFolder,
     scores: ScoresFile,
+    columns: Columns,
     split: Annotated[
         Split | None, typer.Option(help="Rows to measure on. Default: the held-out rows.", show_default=False)
     ] = None,
@@ -129,7 +131,7 @@ def evaluate_model(
 
     Example: [bold]choqolate eval model scores.parquet --controls --others other-names.parquet[/]
     """
-    from choqolate.cli.terminal import note_labels, open_table, say_json, show_start
+    from choqolate.cli.terminal import load_table, note_labels, open_table, say_json, show_start
 
     check_control_options(controls, others, embeddings, draws)
     if controls and stream:
@@ -144,7 +146,7 @@ def evaluate_model(
     from choqolate.estimators.model_folder import load
 
     classifier = load(model)
-    table = ConceptScores.load(scores) if controls else open_table(scores, ["--stream"] if stream else [])
+    table = load_table(scores, columns) if controls else open_table(scores, ["--stream"] if stream else [], columns)
     if controls:
         note_labels(scores, table)
     result = evaluate(classifier, table, split and split.value, verbose=True)
@@ -166,9 +168,11 @@ def evaluate_model(
 
 
 @app.command()
+@names_columns
 def remove(
     model: ModelFolder,
     output: EditedFolder,
+    columns: Columns,
     concepts: Annotated[
         list[str] | None, typer.Argument(metavar="CONCEPT", help="Concepts to remove.", show_default=False)
     ] = None,
@@ -215,7 +219,7 @@ def remove(
     chosen_nodes = None if nodes is None else _parse_nodes(nodes)
     named = [*(concepts or []), *(Vocabulary.read(words).concepts if words else ())]
     trained = load(model)
-    tables = _load_tables(recalibrate, scores)
+    tables = _load_tables(columns, recalibrate, scores)
     if spurious:
         named += marked_concepts(trained, *tables.values())
     if not named:
@@ -227,16 +231,18 @@ def remove(
         recalibrate=_training_rows(trained, tables, recalibrate),
         note=_note(author, reason),
     )
-    _show_and_save(trained, edited, output, scores, tables)
+    _show_and_save(trained, edited, output, scores, tables, columns)
 
 
 @app.command()
+@names_columns
 def apply(
     model: ModelFolder,
     edits: Annotated[
         Path, typer.Argument(metavar="EDITS", help="File of edits, from save_edits in Python.", show_default=False)
     ],
     output: EditedFolder,
+    columns: Columns,
     recalibrate: RecalibrateOn = None,
     scores: MeasureOn = None,
 ) -> None:
@@ -248,9 +254,9 @@ def apply(
 
     check_model_folder(output)
     trained = load(model)
-    tables = _load_tables(recalibrate, scores)
+    tables = _load_tables(columns, recalibrate, scores)
     edited = trained.apply_edits(edits, recalibrate=_training_rows(trained, tables, recalibrate))
-    _show_and_save(trained, edited, output, scores, tables)
+    _show_and_save(trained, edited, output, scores, tables, columns)
 
 
 @app.command()
@@ -277,11 +283,11 @@ def export(
     show.show_export(open_console(), classifier, output)
 
 
-def _load_tables(*paths: Path | None) -> dict[Path, ConceptScores]:
+def _load_tables(columns: Columns, *paths: Path | None) -> dict[Path, ConceptScores]:
     """The tables of some options, each read once."""
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import load_table
 
-    return {path: ConceptScores.load(path) for path in dict.fromkeys(paths) if path is not None}
+    return {path: load_table(path, columns) for path in dict.fromkeys(paths) if path is not None}
 
 
 def _training_rows(
@@ -304,6 +310,7 @@ def _show_and_save(
     output: Path,
     scores: Path | None,
     tables: dict[Path, ConceptScores],
+    columns: Columns,
 ) -> None:
     """Measure an edited model beside the one before, save it, and say what was done and what to do next."""
     from choqolate.analysis.comparison import compare_evaluations
@@ -323,8 +330,9 @@ def _show_and_save(
         show.show_removal(console, edited, edited.removal_)
     if compared is not None:
         show.show_comparison(console, compared)
-    page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"]
-    show_next("The model is", output, ["eval", output, scores or "SCORES"], page)
+    given = as_options(columns)
+    page: list[str | Path] = ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html", *given]
+    show_next("The model is", output, ["eval", output, scores or "SCORES", *given], page)
 
 
 def _parse_nodes(text: str) -> list[int]:

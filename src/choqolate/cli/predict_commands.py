@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.arguments import Columns, ModelFolder, names_columns
 
 
 @app.command()
+@names_columns
 def predict(
     model: ModelFolder,
+    columns: Columns,
     source: Annotated[
         Path,
         typer.Argument(
@@ -58,7 +60,7 @@ def predict(
 
     Example: [bold]choqolate predict model IMAGES/ -o predictions.csv --abstain 0.95[/]
     """
-    from choqolate.cli.terminal import open_console, printable_name, say
+    from choqolate.cli.terminal import load_table, open_console, open_table, printable_name, say
 
     say(f"choqolate: predicting {printable_name(source)} with {printable_name(model)}", err=True)
     from choqolate.analysis.predicting import check_predictions_file, predict_source
@@ -68,9 +70,9 @@ def predict(
     check_predictions_file(output, source, calibrate)
     found = predict_source(
         load(model),
-        source,
+        open_table(source, [], columns) if columns else source,
         abstain=abstain,
-        calibrate=calibrate,
+        calibrate=load_table(calibrate, columns) if columns and calibrate is not None else calibrate,
         backbone=backbone,
         embeddings=embeddings,
         workers=workers,
@@ -81,8 +83,10 @@ def predict(
 
 
 @app.command()
+@names_columns
 def drift(
     model: ModelFolder,
+    columns: Columns,
     first: Annotated[
         Path,
         typer.Argument(metavar="A", help="Reference scores, such as those of the training images.", show_default=False),
@@ -95,11 +99,10 @@ def drift(
     Example: [bold]choqolate drift model scores-2023.parquet scores-2024.parquet[/]
     """
     from choqolate.analysis.drift import compare_tables
-    from choqolate.cli.terminal import open_console, say_json
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import load_table, open_console, say_json
     from choqolate.estimators.model_folder import load
 
-    found = compare_tables(load(model), ConceptScores.load(first), ConceptScores.load(second))
+    found = compare_tables(load(model), load_table(first, columns), load_table(second, columns))
     if as_json:
         say_json(found.as_dict())
         return

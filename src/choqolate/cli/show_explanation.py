@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -111,15 +112,21 @@ def show_model(
 
 
 def show_next_steps(
-    folder: Path, model: ChoqolateClassifier, scores: Path | None, suspects: Suspects | None, *, page: bool
+    folder: Path,
+    model: ChoqolateClassifier,
+    scores: Path | None,
+    suspects: Suspects | None,
+    *,
+    page: bool,
+    given: Sequence[str] = (),
 ) -> None:
     """A page, if there is none yet; a removal of the suspects, or of whatever should not count; a new image."""
     commands: list[list[str | Path]] = []
     if page:
-        commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html"])
+        commands.append(["explain", folder, "--scores", scores or "SCORES", "-o", "report.html", *given])
     if suspects is not None and scores is not None:
         suspected = [name for name in suspects.suspected if name == printable_name(name)]
-        options = ("-o", f"{folder}-edited", "--scores", str(scores))
+        options = ("-o", f"{folder}-edited", "--scores", str(scores), *given)
         commands.append([*removal_command(str(folder), suspected or ["CONCEPT"], *options)[1:]])
     if model.provenance_.vocabulary.templates:
         commands.append(["explain", folder, "--image", "PHOTO"])

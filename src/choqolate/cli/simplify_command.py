@@ -7,15 +7,17 @@ from typing import Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.arguments import Columns, ModelFolder, as_options, names_columns
 from choqolate.cli.model_commands import EditedFolder, MeasureOn
 from choqolate.errors import ChoqolateError
 
 
 @app.command()
+@names_columns
 def simplify(
     model: ModelFolder,
     output: EditedFolder,
+    columns: Columns,
     terms: Annotated[
         int | None,
         typer.Option(metavar="N", help="Keep the N heaviest terms of each node.", show_default=False),
@@ -51,8 +53,7 @@ def simplify(
     from choqolate.analysis.evaluation import evaluate, held_out
     from choqolate.cli import show_formulas as show
     from choqolate.cli.show_model import show_comparison
-    from choqolate.cli.terminal import open_console, show_next
-    from choqolate.data.scores import ConceptScores
+    from choqolate.cli.terminal import load_table, open_console, show_next
     from choqolate.estimators.model_folder import check_model_folder, load
     from choqolate.network.edits import Note
 
@@ -60,7 +61,7 @@ def simplify(
         raise ChoqolateError("Expected either --terms or --mass. Pass one of them, such as --terms 10.")
     check_model_folder(output)
     before = load(model)
-    table = None if scores is None else ConceptScores.load(scores)
+    table = None if scores is None else load_table(scores, columns)
     note = None if author is None and reason is None else Note(author, reason=reason)
     after = before.simplify(terms, mass, classes=classes, note=note)
     found = after.simplification_
@@ -81,6 +82,6 @@ def simplify(
     show_next(
         "The model is",
         output,
-        ["eval", output, scores or "SCORES"],
-        ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html"],
+        ["eval", output, scores or "SCORES", *as_options(columns)],
+        ["explain", output, "--scores", scores or "SCORES", "-o", f"{output}.html", *as_options(columns)],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from choqolate.cli.application import app
-from choqolate.cli.arguments import ModelFolder
+from choqolate.cli.arguments import Columns, ModelFolder, names_columns
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ HERE, ROWS = "127.0.0.1", 2000
 
 
 @app.command()
+@names_columns
 def studio(
     model: ModelFolder,
+    columns: Columns,
     scores: Annotated[
         Path, typer.Option(metavar="SCORES", help="Table of concept scores to audit the model on.", show_default=False)
     ],
@@ -86,7 +88,7 @@ def studio(
 
     Example: [bold]choqolate studio model --scores scores.parquet --export audit.html[/]
     """
-    from choqolate.cli.terminal import printable_name, say
+    from choqolate.cli.terminal import load_table, printable_name, say
     from choqolate.studio.launch import check_packages, serve_studio
 
     if export is None:
@@ -94,13 +96,12 @@ def studio(
     elif host != HERE or port is not None or allow_host or root_path or save_to is not None or backbone is not None:
         raise ChoqolateError("Expected --export or server options, but got both. A file has no server.")
     say(f"Reading {printable_name(model)} and {printable_name(scores)} ...")
-    from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_page import check_page
 
     if export is not None:
         check_page(export)
-    classifier, table = load(model), ConceptScores.load(scores)
+    classifier, table = load(model), load_table(scores, columns)
     title = model.resolve().name if title is None else title
     names = (str(model), str(scores))
     if export is not None:

@@ -20,6 +20,7 @@ from choqolate._util.text import visible
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
+    from choqolate.cli.arguments import Columns
     from choqolate.data.score_file import ScoreFile
     from choqolate.data.scores import ConceptScores
 
@@ -85,12 +86,27 @@ def show_start(path: Path) -> None:
         say(f"reading {printable_name(path)} ...", err=True, dim=True)
 
 
-def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFile:
+def load_table(path: Path, columns: Columns) -> ConceptScores:
+    """Load a table of scores, and say what its columns were taken as unless it is our own.
+
+    Args:
+        path: of the table.
+        columns: those that were named.
+    """
+    from choqolate.data.scores import ConceptScores
+
+    table = ConceptScores.load(path, **columns)
+    _note_columns(path, columns)
+    return table
+
+
+def open_table(path: Path, streaming: Sequence[str], columns: Columns) -> ConceptScores | ScoreFile:
     """Load a table of scores, or open it and say so if it is read block by block.
 
     Args:
         path: of the table.
         streaming: the options that ask for the latter, if any.
+        columns: those that were named.
     """
     from choqolate.data.score_file import ScoreFile, open_scores
 
@@ -99,11 +115,19 @@ def open_table(path: Path, streaming: Sequence[str]) -> ConceptScores | ScoreFil
             f"Expected a .parquet file with {streaming[0]}, but got {path}. Save the table as .parquet, or leave out "
             f"{' and '.join(streaming)}."
         )
-    table = open_scores(path, stream=True if streaming else None)
+    table = open_scores(path, stream=True if streaming else None, **columns)
+    _note_columns(path, columns)
     if isinstance(table, ScoreFile):
         note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e6:,.1f} MB of scores) block by block")
     note_labels(path, table)
     return table
+
+
+def _note_columns(path: Path, columns: Columns) -> None:
+    from choqolate.data.score_files import describe_columns
+
+    if said := describe_columns(path, **columns):
+        note(f"{path}: {said}")
 
 
 def note_labels(path: Path, table: ConceptScores | ScoreFile) -> None:

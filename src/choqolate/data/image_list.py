@@ -13,8 +13,10 @@ import numpy as np
 
 from choqolate._util.spreadsheet import from_cell
 from choqolate._util.text import listed
+from choqolate.data.column_roles import check_groups
 from choqolate.data.manifest import Manifest
 from choqolate.data.rows import COLUMN_NAMES
+from choqolate.data.source_errors import naming
 from choqolate.data.splits import SPLIT_NAMES, SPLITS
 from choqolate.errors import ChoqolateError
 
@@ -57,6 +59,9 @@ def read_csv(path: str | os.PathLike[str], root: str | os.PathLike[str] | None =
     _check_paths(paths, table.lines, file)
     known = {name: [cell.strip() for cell in cells] for name, cells in table.cells.items() if name != "path"}
     _check_splits(known.get("split", []), table.lines, file)
+    groups = [group for group in known.get("group", []) if group]
+    with naming(file):
+        check_groups(set(groups), len(groups), "group")
     return Manifest(
         folder,
         np.array(paths, dtype=object),

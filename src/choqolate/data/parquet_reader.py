@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from choqolate._util.json_files import parse_json
 from choqolate._util.memory import available_memory
 from choqolate._util.sealed_parquet import Seal
-from choqolate.data.column_roles import ROW_COLUMNS, check_cells, column_roles
+from choqolate.data.column_roles import ROW_COLUMNS, ColumnNames, check_cells, column_roles, told_roles
 from choqolate.data.source_errors import AGAIN, naming
 from choqolate.errors import ChoqolateError
 
@@ -76,9 +76,11 @@ class ParquetReader:
         about: classes, spurious concepts and provenance, as far as the file says.
         dtype: of the scores in memory, float32 or float64.
         row_groups: number of rows in each row group.
+        told_roles: what the columns were taken as; empty for a file of our own.
+        numeric: the concepts with a column of numbers; none for a file of our own.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **columns: Unpack[ColumnNames]) -> None:
         self.path = path
         with reading(path):
             _check_footer(path)
@@ -95,14 +97,16 @@ class ParquetReader:
             document = (schema.metadata or {}).get(KEY)
             kind = schema.field(names.index("scores")).type if "scores" in names else pa.null()
             self.about: dict[str, Any] = {}
-            self._is_own = False
+            self._is_own, self.told_roles, self.numeric = False, "", list[str]()
             if document is not None and _is_list(kind):
                 self._is_own = True
+                if any(name is not None for name in columns.values()):
+                    raise ChoqolateError(f"Expected no names of columns, because {path} is a table of choqolate.")
                 self.about = _read_document(document, path)
                 self.concepts = tuple(self.about.pop("concepts"))
                 self._roles = {role: role for role in ROW_COLUMNS if role in names}
                 types = [kind.value_type]
-                if not pa.types.is_floating(types[0]) and not pa.types.is_integer(types[0]):
+                if not _is_number(types[0]) or pa.types.is_boolean(types[0]):
                     raise ChoqolateError(f"expected lists of numbers as scores in {path}, got {types[0]}: {AGAIN}")
                 if pa.types.is_fixed_size_list(kind) and kind.list_size != len(self.concepts):
                     raise self._ragged()
@@ -112,12 +116,18 @@ class ParquetReader:
                     f"metadata when you rewrite the file, or write a column for each concept"
                 )
             else:
-                roles, columns = column_roles(names)
-                self.concepts = tuple(columns)
+                roles, concepts = column_roles(names, **columns)
+                self.concepts = tuple(concepts)
                 self._roles = {role: names[j] for role, j in roles.items()}
-                types = [schema.field(j).type for j in columns.values()]
+                self.told_roles = told_roles(names, roles, concepts)
+                types = [schema.field(j).type for j in concepts.values()]
+                self.numeric = [name for name, kind in zip(concepts, types, strict=True) if _is_number(kind)]
         single = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
         self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def column(self, role: str) -> str | None:
+        """The name of the column of a role; ``None`` without one."""
+        return self._roles.get(role)
 
     def cells(self, role: str) -> Iterator[pa.Array]:
         """The cells of ``"path"``, ``"label"``, ``"split"`` or ``"group"``, piece by piece; none without the column."""
@@ -262,6 +272,10 @@ def _read_document(text: bytes, path: Path) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError):
         raise ChoqolateError(damaged) from None
     return fields
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def _is_list(kind: pa.DataType) -> bool:

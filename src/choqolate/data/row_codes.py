@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from choqolate.data.column_roles import plain_cell
+from choqolate.data.column_roles import check_groups, plain_cell
 from choqolate.data.parquet_reader import ParquetReader
 from choqolate.data.rows import Rows, class_order, text_of
 from choqolate.data.splits import SPLITS, TEST_SHARE, name_keys, ranked_split, row_name, split_names
@@ -41,6 +41,8 @@ class RowCodes:
         labels, classes = _codes(reader.cells("label"), n_rows, lambda found: class_order(found, given))
         split, _ = _codes(reader.cells("split"), n_rows, lambda found: SPLITS, _split_name)
         groups, group_names = _codes(reader.cells("group"), n_rows, sorted)
+        if reader.told_roles:
+            check_groups(group_names, int((groups >= 0).sum()), reader.column("group") or "group")
         return cls(labels, split, groups, classes, group_names)
 
     def __len__(self) -> int:

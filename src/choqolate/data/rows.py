@@ -32,7 +32,8 @@ class NoLabels(ChoqolateError):
 
     def __init__(self) -> None:
         super().__init__(
-            'expected labels, this table has none: add a column "label", or join a manifest that knows the labels'
+            'expected labels, this table has none: add a column "label", name the one that holds them (label_column=, '
+            "on the command line --label-column), or join a manifest that knows the labels"
         )
 
 

@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import numpy as np
 
 from choqolate._util.checks import check_finite, find_concepts
 from choqolate._util.memory import available_memory
-from choqolate.data.column_roles import plain_cell
+from choqolate.data.column_roles import ROW_COLUMNS, ColumnNames, plain_cell, warn_of_likely_roles
 from choqolate.data.parquet_reader import ParquetReader, reading
 from choqolate.data.provenance import Provenance
 from choqolate.data.row_codes import RowCodes
@@ -38,6 +38,7 @@ class ScoreFile:
 
     Args:
         path: of a ``.parquet`` file, our own or one with a column for each concept.
+        **columns: as for :meth:`~choqolate.data.scores.ConceptScores.load`.
 
     Attributes:
         path: of the file.
@@ -57,8 +58,8 @@ class ScoreFile:
     [['gull', 'wren']]
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, **columns: Unpack[ColumnNames]) -> None:
+        self.path, self._names = Path(path), columns
         if self.path.suffix.lower() != ".parquet":
             raise ChoqolateError(
                 f"expected a .parquet file to read block by block, got {self.path}: load it whole and save it as "
@@ -73,6 +74,9 @@ class ScoreFile:
             self.header = ConceptScores(empty, self._reader.concepts, **known)
         self._all_codes: list[RowCodes] = []  # of all rows of the file, once they are read
         self._made: dict[float, RowCodes] = {}  # the same with a split, for each share of test rows
+        if self._reader.told_roles:
+            known_roles = [role for role in ROW_COLUMNS if self._reader.column(role)]
+            warn_of_likely_roles(self.path, known_roles, self._reader.numeric)
         self._mask: np.ndarray | None = None  # of these among the rows of the file
         self._columns: list[int] | None = None  # of these among the concepts of the file
 
@@ -268,7 +272,7 @@ class ScoreFile:
     def _reader(self) -> ParquetReader:
         """The file, opened in this process."""
         check_source(self.path)
-        reader = ParquetReader(self.path)
+        reader = ParquetReader(self.path, **self._names)
         if self._all_groups not in ((), reader.row_groups):
             raise ChoqolateError(
                 f"Expected the same table in every process, but {self.path} has other rows here. Use a path that all "
@@ -312,13 +316,16 @@ Table = TypeVar("Table", ConceptScores, ScoreFile)
 """A table in memory or in its file, where something takes either."""
 
 
-def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScores | ScoreFile:
+def open_scores(
+    path: str | Path, *, stream: bool | None = None, **columns: Unpack[ColumnNames]
+) -> ConceptScores | ScoreFile:
     """Load a table, or open it to be read block by block if it is large.
 
     Args:
         path: of a ``.parquet`` or ``.csv`` file; only the former can be read block by block.
         stream: read it block by block in any case, or in no case; by default if the scores would take more than a
             third of the memory that is available.
+        **columns: as for :meth:`ConceptScores.load`.
 
     Raises:
         ChoqolateError: as :meth:`ConceptScores.load`; also if a CSV file is to be read block by block.
@@ -328,8 +335,8 @@ def open_scores(path: str | Path, *, stream: bool | None = None) -> ConceptScore
         if memory is not None and Path(path).is_file() and Path(path).stat().st_size > memory:
             message = f"{path} may not fit into memory: it is read whole. Save it as .parquet where it does."
             warnings.warn(message, ChoqolateWarning, stacklevel=2)
-        return ConceptScores.load(path)
+        return ConceptScores.load(path, **columns)
     if stream is False:
-        return ConceptScores.load(path)
-    file = ScoreFile(path)
+        return ConceptScores.load(path, **columns)
+    file = ScoreFile(path, **columns)
     return file if stream or (memory is not None and file.n_bytes > memory / 3) else file.load()

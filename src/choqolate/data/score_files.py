@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,19 @@ import pyarrow.csv
 from choqolate._util.files import check_output, replacing
 from choqolate._util.spreadsheet import as_cell, from_cell
 from choqolate._util.text import listed
-from choqolate.data.column_roles import ROW_COLUMNS, are_numbers, check_cells, column_roles, is_reserved, text_array
+from choqolate.data.column_roles import (
+    ROW_COLUMNS,
+    ColumnNames,
+    are_numbers,
+    check_cells,
+    check_groups,
+    column_roles,
+    is_reserved,
+    text_array,
+    told_roles,
+    warn_of_likely_roles,
+)
+from choqolate.data.parquet_reader import ParquetReader
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.score_writer import ScoreWriter
 from choqolate.data.scores import ConceptScores
@@ -27,11 +39,24 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 _HEADER_CHARACTERS = 1 << 22  # where the separator is looked for
 
 
-def read(path: Path) -> ConceptScores:
+def read(path: Path, **columns: Unpack[ColumnNames]) -> ConceptScores:
     """Read a table from a ``.parquet`` or ``.csv`` file."""
     reader = _by_suffix(path, {".parquet": _read_parquet, ".csv": _read_csv})
-    table: ConceptScores = reader(path)
+    table: ConceptScores = reader(path, **columns)
     return table
+
+
+def describe_columns(path: Path, **columns: Unpack[ColumnNames]) -> str:
+    """What the columns of a file are taken as, on one line; empty for a Parquet file that we wrote.
+
+    Args:
+        path: of a ``.parquet`` or ``.csv`` file.
+        **columns: as for :meth:`ConceptScores.load`.
+    """
+    if path.suffix.lower() == ".parquet":
+        return ParquetReader(path, **columns).told_roles
+    _, _, header = csv_header(path)
+    return told_roles(header, *column_roles(header, **columns))
 
 
 def write(path: Path, table: ConceptScores) -> None:
@@ -68,8 +93,8 @@ def _by_suffix(path: Path, choices: dict[str, Any]) -> Any:
     return choices[suffix]
 
 
-def _read_parquet(path: Path) -> ConceptScores:
-    return ScoreFile(path).load()
+def _read_parquet(path: Path, **columns: Unpack[ColumnNames]) -> ConceptScores:
+    return ScoreFile(path, **columns).load()
 
 
 def _write_parquet(path: Path, table: ConceptScores) -> None:
@@ -94,18 +119,18 @@ def _write_csv(path: Path, table: ConceptScores) -> None:
             )
 
 
-def _read_csv(path: Path) -> ConceptScores:
+def _read_csv(path: Path, **columns: Unpack[ColumnNames]) -> ConceptScores:
     check_source(path)
     with naming(path):
-        return ConceptScores(**_csv_fields(path))
+        return ConceptScores(**_csv_fields(path, columns))
 
 
-def _csv_fields(path: Path) -> dict[str, Any]:
+def _csv_fields(path: Path, columns: ColumnNames) -> dict[str, Any]:
     try:
         if _has_nul(path):  # Arrow would lose rows
             raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "NUL")
         separator, lines, header = csv_header(path)
-        fields, concepts = column_roles(header)
+        fields, concepts = column_roles(header, **columns)
         types = [pa.string()] * len(header)
         for j in concepts.values():
             types[j] = pa.float64()
@@ -122,6 +147,10 @@ def _csv_fields(path: Path) -> dict[str, Any]:
     known: dict[str, Any] = {
         ROW_COLUMNS[role]: list(map(from_cell, content.column(j).to_pylist())) for role, j in fields.items()
     }
+    if "group" in fields:
+        groups = [group for group in known["groups"] if group.strip()]
+        check_groups(set(groups), len(groups), header[fields["group"]])
+    warn_of_likely_roles(path, fields, concepts)
     scores = np.empty((len(content), len(concepts)))
     for position, j in enumerate(concepts.values()):
         scores[:, position] = content.column(j).to_numpy()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from choqolate.data.column_roles import ColumnNames
     from choqolate.data.score_file import ScoreFile
 
 _BLOCK_VALUES = 1 << 22  # scores turned to float64 at a time for the fingerprint: 32 MB
@@ -108,13 +109,17 @@ class ConceptScores:
     classes = property(lambda self: self.rows.classes)
 
     @classmethod
-    def load(cls, path: str | Path) -> ConceptScores:
+    def load(cls, path: str | Path, **columns: Unpack[ColumnNames]) -> ConceptScores:
         """Read a table from a ``.parquet`` or ``.csv`` file.
 
         Besides the Parquet files of :meth:`save` this takes any table, Parquet or CSV, with a column of numbers for
-        each concept. The columns ``path`` (or ``image``, ``file``, ``filename``), ``label`` (or ``class``), ``split``
-        and ``group`` may be there as well, in any case of letters; labels are taken as text. CSV files are UTF-8, with
-        cells separated by ``,``, ``;`` or tabs.
+        each concept. The columns ``path``, ``label``, ``split`` and ``group`` may be there as well, in any case of
+        letters; labels are taken as text. CSV files are UTF-8, with cells separated by ``,``, ``;`` or tabs.
+
+        Args:
+            path: of the file.
+            **columns: names of these columns where they are called otherwise: ``path_column``, ``label_column``,
+                ``split_column`` and ``group_column``.
 
         Raises:
             ChoqolateError: If there is no such file, or it is damaged, or a column is no score; the message names the
@@ -122,18 +127,22 @@ class ConceptScores:
         """
         from choqolate.data import score_files as tables
 
-        return tables.read(Path(path))
+        return tables.read(Path(path), **columns)
 
     @staticmethod
-    def open(path: str | Path) -> ScoreFile:
+    def open(path: str | Path, **columns: Unpack[ColumnNames]) -> ScoreFile:
         """Open a ``.parquet`` file without reading its scores, for tables that are larger than memory.
+
+        Args:
+            path: of the file.
+            **columns: as for :meth:`load`.
 
         Raises:
             ChoqolateError: as :meth:`load`; also for a CSV file, which can only be read whole.
         """
         from choqolate.data.score_file import ScoreFile
 
-        return ScoreFile(path)
+        return ScoreFile(path, **columns)
 
     def save(self, path: str | Path) -> None:
         """Write the table to a ``.parquet`` or ``.csv`` file, in one step.

@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from choqolate._util.files import check_output, replacing
 from choqolate._util.spreadsheet import as_cell
@@ -142,9 +144,7 @@ class PlacePredictions:
                 "it, or give a folder of images."
             )
         with naming(path):
-            if path.suffix.lower() == ".csv":
-                _check_header(path)
-            table = _read_npz(path) if path.suffix.lower() == ".npz" else ConceptScores.load(path)
+            table = _read_npz(path) if path.suffix.lower() == ".npz" else _read_table(path)
             return cls.from_scores(table, f"the classifier behind {path.name}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -186,14 +186,21 @@ def _check_places(names: Sequence[str]) -> list[str]:
     )
 
 
-def _check_header(path: Path) -> None:
-    """Find out that the columns of a CSV file are not the places before a cell is no number."""
+def _read_table(path: Path) -> ConceptScores:
+    """A table with a column ``image``, or ``path``, and one for each place."""
     check_source(path)
     try:
-        _, _, header = csv_header(path)
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return  # reading the file says more
-    names = [name for name in header if not is_reserved(name)]
+        header = pq.read_schema(path).names if path.suffix.lower() == ".parquet" else csv_header(path)[2]
+    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+        return ConceptScores.load(path)  # which says more
+    image = next((name for name in header if name.strip().lower() == "image"), None)
+    if path.suffix.lower() == ".csv":
+        _check_header(path, [name for name in header if name != image and not is_reserved(name)])
+    return ConceptScores.load(path, path_column=image)
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    """Find out that the columns of a CSV file are not the places before a cell is no number."""
     if "place" in names:
         raise ChoqolateError(
             f"Expected scores of places in {path}, but it has predicted places already. Use the file as it is: "
