@@ -209,9 +209,13 @@ def test_as_dict_is_json_and_undefined_numbers_are_null(table, model):
     numbers = json.loads(json.dumps(one.as_dict(), allow_nan=False))
     assert numbers["node_coherence"] is None
     assert numbers["rows"] == 1
-    assert numbers["worst_group"].keys() == {"group", "accuracy"}
+    assert numbers["worst_group"].keys() == {"group", "accuracy", "rows"}
+    assert numbers["worst_group"]["rows"] == 1
+    assert numbers["too_few"] is True
     assert numbers["worst_measurable_group"] is None
     assert list(numbers["small_groups"].values()) == [1]
+    assert numbers["small_classes"] == {one.worst_group[0].split(" on ")[0]: 1}
+    assert repr(one).startswith("Evaluation(1 row, accuracy too few rows to tell (1)")
     assert not {"hits", "row_labels", "row_groups"} & numbers.keys()
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import binomtest
 
 import choqolate as cq
 from choqolate import metrics
@@ -15,8 +16,10 @@ from choqolate.analysis import few_concepts
 from choqolate.analysis.evaluation import evaluate, evaluate_parts
 from choqolate.analysis.evaluation_record import Evaluation
 from choqolate.analysis.few_concepts import few_concepts_rows, few_concepts_text
+from choqolate.analysis.interval_text import share_text
 from choqolate.baselines import PSCBM, LogisticRidge, SparseAutoencoder
 from choqolate.data.score_file import ScoreFile
+from choqolate.metrics import Proportion
 from choqolate.metrics.effective_concepts import NEC_COUNTS
 
 
@@ -148,17 +151,31 @@ def test_it_is_left_out_where_there_are_fewer_concepts_than_any_count():
 
 
 def test_in_words():
-    assert few_concepts_text({}) == ("", "")
-    assert few_concepts_text({5: 1.0, 10: 1.0})[1] == "1.000, 1.000; mean 1.000"
-    heading, shares = few_concepts_text({5: 0.61234, 10: 0.8})
-    assert (heading, shares) == ("accuracy with 5, 10 concepts per class", "0.612, 0.800; mean 0.706")
+    assert few_concepts_text({}, 100) == ("", "")
+    low, _ = binomtest(100, 100).proportion_ci(method="wilson")
+    said = f"1.000, 1.000; mean 1.000 (95% intervals: at most ± {1 - low:.3f})"
+    assert few_concepts_text({5: 1.0, 10: 1.0}, 100)[1] == said
+    heading, shares = few_concepts_text({5: 0.61234, 10: 0.8}, 100_000)
+    assert heading == "accuracy with 5, 10 concepts per class"
+    assert shares.startswith("0.612, 0.800; mean 0.706 (95% intervals: at most ± 0.003)")
+
+
+def test_too_few_rows_for_few_concepts():
+    assert few_concepts_text({5: 1.0, 10: 0.75}, 4)[1] == "too few to tell (4 images)"
+    rows = dict(few_concepts_rows([({5: 1.0, 10: 0.75}, 4)]))
+    assert rows["accuracy with 5 concepts per class"] == ["too few to tell (4 images)"]
+    assert rows["mean accuracy with 5 to 10 concepts per class"] == ["–"]
 
 
 def test_as_rows_of_a_table():
-    rows = dict(few_concepts_rows([{5: 0.5, 10: 0.7, 30: 0.9}, {5: 0.4, 10: 0.5, 30: 0.6}]))
-    assert rows["accuracy with 5 concepts per class"] == [0.5, 0.4]
-    assert rows["accuracy with 10 concepts per class"] == [0.7, 0.5]
-    assert rows["mean accuracy with 5 to 30 concepts per class"] == pytest.approx([0.7, 0.5])
+    rows = dict(few_concepts_rows([({5: 0.5, 10: 0.7, 30: 0.9}, 100), ({5: 0.4, 10: 0.5, 30: 0.6}, 10)]))
+    shares = [Proportion(50, 100), Proportion(4, 10)]
+    assert rows["accuracy with 5 concepts per class"] == list(map(share_text, shares))
+    assert rows["accuracy with 10 concepts per class"] == list(
+        map(share_text, (Proportion(70, 100), Proportion(5, 10)))
+    )
+    assert rows["mean accuracy with 5 to 30 concepts per class"] == ["70.0%", "50.0%"]
     assert len(rows) == 3
-    assert few_concepts_rows([{}, {}]) == []
-    assert dict(few_concepts_rows([{}, {5: 1.0, 10: 1.0}]))["accuracy with 5 concepts per class"][1] == 1.0
+    assert few_concepts_rows([({}, 5), ({}, 5)]) == []
+    cells = dict(few_concepts_rows([({}, 50), ({5: 1.0, 10: 1.0}, 50)]))["accuracy with 5 concepts per class"]
+    assert cells == ["–", share_text(Proportion(50, 50))]

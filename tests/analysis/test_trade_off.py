@@ -216,12 +216,13 @@ def test_the_rival_is_read_off_between_its_points():
 
 def test_lines_say_who_needs_what():
     said = " ".join(made_up([(0.8, 4.0)], rivals=[(0.5, 2.0), (0.7, 6.0), (0.9, 10.0)]).lines())
-    assert "reaches accuracy 0.800 (± 0.010) with 4.0 concepts per class" in said
+    assert "reaches accuracy 0.800 (standard error 0.010, " in said
+    assert "validation rows) with 4.0 concepts per class" in said
     assert "l1 logistic regression reaches 0.600" in said
     assert "needs 8.0 concepts per class" in said
     assert "reaches 0.950" in said
     assert "No penalty" in " ".join(made_up([(0.99, 4.0)], rivals=[(0.5, 2.0)]).lines())
-    assert repr(made_up([(0.8, 4.0)])) == "TradeOff(1 settings, 0 penalties; chosen 0.800, ceiling 0.950)"
+    assert repr(made_up([(0.8, 4.0)])) == "TradeOff(1 setting, 0 penalties; chosen 0.800, ceiling 0.950)"
 
 
 def test_the_frame_is_tidy(measured):

@@ -175,12 +175,12 @@ def test_sparsity_takes_the_most_accurate_setting_at_that_gini():
 
 def test_few_rows_make_a_choice_doubtful():
     X, y, _ = bird_scores(60)
-    with pytest.warns(DoubtfulChoiceWarning, match=r"known only to within ± \d+\.\d points"):
+    with pytest.warns(DoubtfulChoiceWarning, match=r"has a standard error of \d+\.\d points"):
         cq.ChoqolateClassifier(**AUTO, epochs=2).fit(X, y)
     X, y = many_classes(n_classes=5, n_rows=300)
     y[y == 4] = 3
     y[0] = 4
-    with pytest.warns(DoubtfulChoiceWarning, match="1 of 5 classes have fewer than 3 training rows"):
+    with pytest.warns(DoubtfulChoiceWarning, match="1 of 5 classes has fewer than 3 training rows"):
         cq.ChoqolateClassifier(**AUTO, epochs=2).fit(X, y)
 
 
@@ -307,7 +307,7 @@ def test_a_table_in_which_some_rows_have_no_group_is_searched_without_groups():
     table = cq.ConceptScores(X.to_numpy(), CONCEPTS, labels=y, groups=[None, *groups[1:]])
     with pytest.warns(DoubtfulChoiceWarning) as said:
         model = cq.ChoqolateClassifier(**AUTO, epochs=2).fit(table, y)
-    assert str(said[0].message) == "1 of 150 rows have no group, so the search takes no account of groups."
+    assert str(said[0].message) == "1 of 150 rows has no group, so the search takes no account of groups."
     assert not model.search_.by_group
 
 

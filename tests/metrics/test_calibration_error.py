@@ -8,6 +8,7 @@ from scipy.special import softmax
 
 from choqolate.errors import ChoqolateError
 from choqolate.metrics import expected_calibration_error
+from choqolate.metrics.calibration_error import binned_error, calibration_spreads, chance_calibration_error
 
 
 def written_out(truth, probabilities, classes, bins):
@@ -59,3 +60,20 @@ def test_certain_and_right_is_no_error():
 def test_mistakes_are_named(arguments, message):
     with pytest.raises(ChoqolateError, match=message):
         expected_calibration_error(*arguments)
+
+
+@pytest.mark.parametrize("n_rows", [40, 400])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
+def test_calibrated_probabilities_stay_below_the_chance_level_in_95_percent_of_samples(n_rows, spread):
+    rng = np.random.default_rng(0)
+    probabilities = softmax(rng.normal(0, spread, (n_rows, 3)), axis=1)
+    confidence = probabilities.max(axis=1)
+    level = chance_calibration_error(calibration_spreads(probabilities), n_rows)
+    errors = [binned_error(confidence, rng.random(n_rows) < confidence) for _ in range(400)]
+    assert 0.91 <= np.mean(np.array(errors) < level) <= 0.985
+
+
+def test_spreads_of_blocks_add_up():
+    probabilities = softmax(np.random.default_rng(1).normal(0, 2, (50, 3)), axis=1)
+    parts = calibration_spreads(probabilities[:20]) + calibration_spreads(probabilities[20:])
+    assert parts == pytest.approx(calibration_spreads(probabilities))

@@ -107,7 +107,7 @@ class Drift:
     trained_on: tuple[bool, bool] = (False, False)
 
     def __repr__(self) -> str:
-        return f"Drift({self.rows[0]:,} and {self.rows[1]:,} rows: {self.verdict})"
+        return f"Drift({self.rows[0]:,} and {counted(self.rows[1], 'row')}: {self.verdict})"
 
     @property
     def too_few(self) -> bool:
@@ -144,6 +144,11 @@ class Drift:
             said.append(f"more images are unlike the training images ({self.unlike[1].value:.0%})")
         return f"Drift beyond chance: {'; '.join(said)}." if said else "No drift beyond chance."
 
+    def outside(self, concept: ConceptDrift) -> tuple[Proportion, Proportion]:
+        """Share of the rows of each table outside the training range of a concept, with its interval."""
+        first, second = (concept.outside_first, self.rows[0]), (concept.outside_second, self.rows[1])
+        return Proportion(round(first[0] * first[1]), first[1]), Proportion(round(second[0] * second[1]), second[1])
+
     def as_dict(self) -> dict[str, Any]:
         """The numbers as JSON can hold them."""
         shares = {"accuracy": self.accuracy, "unlike_training": self.unlike}
@@ -151,7 +156,10 @@ class Drift:
             "rows": list(self.rows),
             "verdict": self.verdict,
             "trained_on": list(self.trained_on),
-            "concepts": [one._asdict() for one in self.concepts],
+            "concepts": [
+                one._asdict() | {"outside_intervals": [list(share.interval) for share in self.outside(one)]}
+                for one in self.concepts
+            ],
             "classes": [
                 {
                     "name": one.name,

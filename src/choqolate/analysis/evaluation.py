@@ -119,6 +119,8 @@ def evaluate(
         interaction_mass=_interaction_mass(model),
         calibration_error=outcome.calibration_error,
         calibration_error_trained=outcome.calibration_error_trained,
+        calibration_chance=outcome.calibration_chance,
+        calibration_chance_trained=outcome.calibration_chance_trained,
         nec_accuracy=few.accuracies,
         labels_from=table.provenance.labels_from,
     )

@@ -48,6 +48,8 @@ class Evaluation:
             table, and empty where it has none.
         calibration_error_trained: the same at the temperature of the training, for a model that was calibrated.
         labels_from: what the labels are, if they are not annotations.
+        calibration_chance: the calibration error that perfectly calibrated probabilities stay below on so many rows, in
+            95% of samples; with ``calibration_chance_trained``, the same at the temperature of the training.
     """
 
     rows: int
@@ -71,6 +73,8 @@ class Evaluation:
     calibration_error_trained: float = math.nan
     nec_accuracy: dict[int, float] = field(default_factory=dict)
     labels_from: str | None = None
+    calibration_chance: float = math.nan
+    calibration_chance_trained: float = math.nan
 
     def __repr__(self) -> str:
         said = f"{counted(self.rows, 'row')}, accuracy {_with_interval(self.overall)}"
@@ -127,6 +131,11 @@ class Evaluation:
         return {name: share.rows for name, share in self.by_group.items() if share.too_few}
 
     @property
+    def small_classes(self) -> dict[str, int]:
+        """The same of classes."""
+        return {name: share.rows for name, share in self.by_class.items() if share.too_few}
+
+    @property
     def mistakes(self) -> list[tuple[int, str, str]]:
         """How many rows of which class were taken for which other one, the most frequent first."""
         found = [
@@ -148,14 +157,16 @@ class Evaluation:
 
         Beyond the attributes, ``accuracy_interval``, ``class_intervals`` and ``group_intervals`` are 95% intervals,
         ``majority`` is the baseline (``class``, ``accuracy``, ``interval``), ``worst_measurable_group`` the worst among
-        the groups with enough rows (``group``, ``accuracy``, ``interval``), ``small_groups`` has the others, and
+        the groups with enough rows (``group``, ``accuracy``, ``interval``), ``small_groups`` has the others,
+        ``small_classes`` the classes with too few rows, ``too_few`` says whether that holds for all rows together, and
         ``anec`` is the mean of ``nec_accuracy``, in which numbers of concepts are text.
         """
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _BY_ROW}
         numbers = {name: None if _is_nan(value) else value for name, value in numbers.items()}
         numbers["nec_accuracy"] = {str(k): share for k, share in self.nec_accuracy.items()}
         if self.worst_group is not None:
-            numbers["worst_group"] = dict(zip(("group", "accuracy"), self.worst_group, strict=True))
+            name, share = self.worst_group
+            numbers["worst_group"] = {"group": name, "accuracy": share, "rows": self.group_rows[name]}
         majority, worst = self.majority, self.worst_measurable_group
         return numbers | {
             "anec": self.anec if self.nec_accuracy else None,
@@ -165,6 +176,8 @@ class Evaluation:
             "majority": majority and {"class": self.majority_class, **_as_dict(majority)},
             "worst_measurable_group": worst and {"group": worst[0], **_as_dict(worst[1])},
             "small_groups": self.small_groups,
+            "small_classes": self.small_classes,
+            "too_few": self.overall.too_few,
         }
 
     @classmethod
@@ -175,7 +188,8 @@ class Evaluation:
             ChoqolateError: if it is something else.
         """
         try:
-            numbers = {"nec_accuracy": {}, "labels_from": None, **numbers}  # not known of models measured earlier
+            later = {"labels_from": None, "calibration_chance": None, "calibration_chance_trained": None}
+            numbers = {"nec_accuracy": {}, **later, **numbers}  # not known of models measured earlier
             known = {one.name: numbers[one.name] for one in fields(cls) if one.name not in _BY_ROW}
             floats = [one.name for one in fields(cls) if one.type == "float"]
             known |= {name: math.nan if known[name] is None else float(known[name]) for name in floats}
@@ -196,6 +210,8 @@ def _proportion(accuracy: float, rows: int) -> Proportion:
 
 
 def _with_interval(share: Proportion) -> str:
+    if share.too_few:
+        return f"too few rows to tell ({share.rows})"
     low, high = share.interval
     return f"{share.value:.3f} ({low:.3f} to {high:.3f})"
 

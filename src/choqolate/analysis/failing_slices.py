@@ -126,7 +126,7 @@ class FailingSlices:
     chosen: str
 
     def __repr__(self) -> str:
-        return f"FailingSlices({counted(len(self.suspects), 'suspect')}; {self.tried:,} slices tried)"
+        return f"FailingSlices({counted(len(self.suspects), 'suspect')}; {counted(self.tried, 'slice')} tried)"
 
     @cached_property
     def concepts(self) -> tuple[str, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
+from typing import TYPE_CHECKING
 
 from choqolate._util.numbers import decimal
 from choqolate._util.text import counted
 from choqolate.metrics import PairedChange, Proportion
+
+if TYPE_CHECKING:
+    from choqolate.analysis.evaluation_record import Evaluation
 
 
 def too_few_text(rows: int) -> str:
@@ -15,7 +20,7 @@ def too_few_text(rows: int) -> str:
     >>> too_few_text(4)
     'too few to tell (4 images)'
     """
-    return f"too few to tell ({counted(rows, 'image')})"
+    return f"too few to tell ({counted(rows, 'image') if rows else 'no images'})"
 
 
 def percent_range(ends: tuple[float, float], digits: int = 1) -> str:
@@ -56,6 +61,14 @@ def change_text(change: PairedChange) -> str:
     if change.too_few:
         return too_few_text(change.rows)
     return f"{decimal(100 * change.value, 1, signed=True)} points ({point_range(change.interval)})"
+
+
+def calibration_error_text(result: Evaluation) -> str:
+    """Format the calibration error of an evaluation, and how large it may be by chance on as many rows."""
+    error, chance = result.calibration_error, result.calibration_chance
+    if result.overall.too_few and not isnan(error):
+        return too_few_text(result.rows)
+    return decimal(error, 3) + ("" if isnan(chance) else f" (by chance up to {decimal(chance, 3)})")
 
 
 def p_text(p: float) -> str:

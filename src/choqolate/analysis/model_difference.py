@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
 from choqolate.data.rows import class_index, class_places
@@ -69,7 +69,7 @@ class Disagreements:
     groups: dict[str, PairedChange]
 
     def __repr__(self) -> str:
-        return f"Disagreements({len(self.where):,} of {len(self.rows):,} rows)"
+        return f"Disagreements({len(self.where):,} of {counted(len(self.rows), 'row')})"
 
     @property
     def agreement(self) -> Proportion:
@@ -103,7 +103,7 @@ class ModelDifference:
     def __repr__(self) -> str:
         same = sum(match.same for match in self.matches)
         on_rows = "" if self.disagreements is None else f", {self.disagreements!r}"
-        return f"ModelDifference({same} of {len(self.matches)} nodes the same{on_rows})"
+        return f"ModelDifference({same} of {counted(len(self.matches), 'node')} the same{on_rows})"
 
 
 def compare_models(

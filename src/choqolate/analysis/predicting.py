@@ -15,7 +15,7 @@ import numpy as np
 from choqolate._util.files import check_output, replacing, same_file
 from choqolate._util.progress import item_bar
 from choqolate._util.spreadsheet import as_cell
-from choqolate._util.text import listed, printable
+from choqolate._util.text import counted, listed, printable
 from choqolate.analysis.evaluation import held_out
 from choqolate.analysis.row_doubts import warn_of_another_source, warn_of_training_rows
 from choqolate.concepts.embedding import Embeddings
@@ -63,7 +63,13 @@ class Predictions:
         return len(self.table)
 
     def __repr__(self) -> str:
-        return f"Predictions({len(self):,} rows, {int(self.table['look'].sum()):,} flagged for review)"
+        flagged = f"{int(self.table['look'].sum()):,} flagged for review"
+        return f"Predictions({counted(len(self), 'row')}, {flagged if self.checked else 'flags are not available'})"
+
+    @property
+    def checked(self) -> bool:
+        """Whether rows were compared with the training images; without that, no flag means nothing."""
+        return self.model.reference_ is not None
 
     def class_counts(self) -> dict[str, int]:
         """Number of rows for which each class of the model was predicted."""

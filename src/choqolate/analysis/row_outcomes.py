@@ -21,6 +21,7 @@ from choqolate.errors import ChoqolateError
 from choqolate.estimators.calibration import uncalibrated
 from choqolate.estimators.table_inputs import as_inputs
 from choqolate.explain.model_protocols import ConceptModel
+from choqolate.metrics.calibration_error import calibration_spreads, chance_calibration_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class RowOutcomes:
         group_hits: number of rows of each group that are classified correctly.
         calibration_error: of the model's probabilities; NaN where it has none.
         calibration_error_trained: the same at the temperature of the training.
+        calibration_chance: the error that perfectly calibrated probabilities stay below on so many rows, in 95% of
+            samples; with ``calibration_chance_trained``, the same at the temperature of the training.
     """
 
     hits: np.ndarray
@@ -48,6 +51,8 @@ class RowOutcomes:
     group_hits: Counter[str]
     calibration_error: float
     calibration_error_trained: float
+    calibration_chance: float
+    calibration_chance_trained: float
 
 
 def measure_rows(
@@ -98,6 +103,8 @@ def measure_rows(
         group_hits=Counter(group for group, hit in zip(known, hits, strict=False) if group is not None and hit),
         calibration_error=calibration[0].error(len(rows)),
         calibration_error_trained=calibration[1].error(len(rows)),
+        calibration_chance=calibration[0].chance(len(rows)),
+        calibration_chance_trained=calibration[1].chance(len(rows)),
     )
 
 
@@ -121,6 +128,7 @@ class _Calibration:
         self.model = model
         self.names = list(class_index(model.classes_))
         self.gaps: np.ndarray | None = None
+        self.spreads = np.zeros(())
 
     def add(self, X: Any, truth: list[str], scores: np.ndarray | None) -> None:
         if not hasattr(self.model, "predict_proba"):
@@ -131,6 +139,10 @@ class _Calibration:
             probabilities = softmax(scores / self.model.probability_temperature_, axis=1)
         gaps = metrics.calibration_gaps(truth, probabilities, self.names)
         self.gaps = gaps if self.gaps is None else self.gaps + gaps
+        self.spreads = self.spreads + calibration_spreads(probabilities)
 
     def error(self, n_rows: int) -> float:
         return math.nan if self.gaps is None else float(np.abs(self.gaps).sum() / n_rows)
+
+    def chance(self, n_rows: int) -> float:
+        return math.nan if self.gaps is None else chance_calibration_error(self.spreads, n_rows)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from choqolate import metrics
 from choqolate._util.checks import check_choice
 from choqolate._util.progress import item_bar
+from choqolate._util.text import counted
 from choqolate.baselines.softmax_regression import LOOSE_TOLERANCE, LinearWeights, SoftmaxRegression
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.scores import ConceptScores
@@ -78,7 +79,7 @@ class TradeOff:
     ceiling: float
 
     def __repr__(self) -> str:
-        counts = f"{len(self.search.trials)} settings, {len(self.rivals)} penalties"
+        counts = f"{counted(len(self.search.trials), 'setting')}, {counted(len(self.rivals), 'penalty', 'penalties')}"
         return f"TradeOff({counts}; chosen {self.search.choice.accuracy:.3f}, ceiling {self.ceiling:.3f})"
 
     @property
@@ -149,8 +150,8 @@ class TradeOff:
         count = f"{choice.concepts_per_class:.1f} concepts per class"
         kind = "mean accuracy over groups" if self.search.by_group else "accuracy"
         said = [
-            f"The chosen setting ({choice}) reaches {kind} {choice.accuracy:.3f} (± {self.standard_error:.3f}) with "
-            f"{count}."
+            f"The chosen setting ({choice}) reaches {kind} {choice.accuracy:.3f} (standard error "
+            f"{self.standard_error:.3f}, {counted(self.search.rows, 'validation row')}) with {count}."
         ]
         sparse, refitted = (self.rival_accuracy(choice.concepts_per_class, refitted=again) for again in (False, True))
         if not math.isnan(sparse) and not math.isnan(refitted):

@@ -51,12 +51,12 @@ def show_dataset(dataset: Dataset) -> None:
     if dataset.options:
         console.print(Text(f"\noptions: {', '.join(f'--option {name}=…' for name in dataset.options)}"))
     if dataset.classes:
-        console.print(Text(f"\n{dataset.n_classes} classes: {'; '.join(dataset.classes)}"))
-    console.print(Text(f"\n{len(dataset.core)} concepts: {'; '.join(dataset.core)}"))
+        console.print(Text(f"\n{counted(dataset.n_classes, 'class', 'classes')}: {'; '.join(dataset.classes)}"))
+    console.print(Text(f"\n{counted(len(dataset.core), 'concept')}: {'; '.join(dataset.core)}"))
     if dataset.labels:
         console.print(Text(f"\nlabels: {dataset.labels}"), soft_wrap=True)
     if dataset.spurious:
-        console.print(Text(f"\n{len(dataset.spurious)} spurious concepts: {'; '.join(dataset.spurious)}"))
+        console.print(Text(f"\n{counted(len(dataset.spurious), 'spurious concept')}: {'; '.join(dataset.spurious)}"))
     console.print(Text(f"\nsplit: {dataset.split}" + (f"\ngroups: {dataset.groups}" if dataset.groups else "")))
 
 

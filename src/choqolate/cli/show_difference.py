@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from choqolate._util.text import counted
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.analysis.model_difference import Disagreements, ModelDifference, NodeMatch
 from choqolate.cli.terminal import cut, number, plain_table
@@ -29,7 +30,9 @@ def show_difference(console: Console, found: ModelDifference, names: tuple[str, 
 
 
 def _show_rows(console: Console, rows: Disagreements, first: str, second: str) -> None:
-    console.print(Text(f"same prediction ({rows.chosen}, {len(rows.rows):,} images): {share_text(rows.agreement)}"))
+    console.print(
+        Text(f"same prediction ({rows.chosen}, {counted(len(rows.rows), 'image')}): {share_text(rows.agreement)}")
+    )
     if rows.right is not None and rows.change is not None:
         for name, share in zip((first, second), rows.right, strict=True):
             console.print(Text(f"accuracy of {name}: {share_text(share)}"))

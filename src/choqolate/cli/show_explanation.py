@@ -167,18 +167,19 @@ def _show_suspects(console: Console, suspects: Suspects) -> None:
         said = f"no removal of a concept, or of related ones, lifts the worst group by {least} or more"
         console.print(Text(f"\n{said}", style="dim"))
         return
-    table = plain_table("without", "share", "accuracy", "worst group", "p")
+    table = plain_table("without", "share", "accuracy", "worst group", "95% interval", "p")
     for one in suspects.helpful[:MOST_SUSPECTS]:
-        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 43))
+        names = cut(", ".join(map(printable_name, one.concepts)), max(20, console.width - 62))
         changes = (f"{100 * change:+.1f}" for change in (one.accuracy_change, one.worst_group_change))
-        p = number(None) if one.paired is None else p_text(one.paired.p_value)
-        table.add_row(Text(names), share_text(one.share), *changes, p)
+        test = one.paired
+        judged = ("", number(None)) if test is None else (point_range(test.interval), p_text(test.p_value))
+        table.add_row(Text(names), share_text(one.share), *changes, *judged)
     console.print("", table)
-    measured = f"{suspects.rows:,} {suspects.chosen}"
+    measured = f"{counted(suspects.rows, 'image')} ({suspects.chosen})"
     console.print(Text(f"change in points on {measured}; removals that help by {least} or more", style="dim"))
     name, size = suspects.worst_group
-    said = f"p: paired test on the {counted(size, 'image')} of the worst group, {cut(name)}"
-    console.print(Text(f"{said}; biased low because {suspects.tried:,} removals were tried", style="dim"))
+    said = f"interval and p: paired, on the {counted(size, 'image')} of the group that is worst now, {cut(name)}"
+    console.print(Text(f"{said}; too favorable, as the best of {suspects.tried:,} removals are shown", style="dim"))
 
 
 def _show_failing_slices(console: Console, failing: FailingSlices) -> None:

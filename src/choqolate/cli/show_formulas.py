@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from choqolate._util.text import counted
 from choqolate.analysis.interval_text import share_text
 from choqolate.cli.terminal import cut, plain_table
 from choqolate.estimators.classifier import ChoqolateClassifier
@@ -61,8 +62,10 @@ def show_simplification(console: Console, model: ChoqolateClassifier, found: Sim
 def show_certificate(console: Console, proof: Certificate) -> None:
     """How many rows provably keep their predicted class, and how many actually do."""
     certified, same = (Proportion(int(mask.sum()), proof.rows) for mask in (proof.certified, proof.unchanged))
-    said = f"{certified.hits:,} of {proof.rows:,} rows provably keep their predicted class: {share_text(certified)}.\n"
-    said += f"In fact, {same.hits:,} keep it: {share_text(same)}."
+    keep = "keeps its" if proof.rows == 1 else "keep their"
+    of = counted(proof.rows, "row")
+    said = f"{certified.hits:,} of {of} provably {keep} predicted class: {share_text(certified)}.\n"
+    said += f"In fact, {same.hits:,} {'keeps' if same.hits == 1 else 'keep'} it: {share_text(same)}."
     console.print("", Text(said), soft_wrap=True, sep="\n")
 
 

@@ -77,6 +77,10 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     def add_shares(what: str, shares: Iterable[Proportion | None]) -> None:
         table.add_row(Text(what), *(part for share in shares for part in _share(share)))
 
+    def add_errors(what: str, errors: Iterable[tuple[float, float]]) -> None:
+        cells = (_error(*error, one.overall.too_few) for error, one in zip(errors, columns, strict=True))
+        table.add_row(Text(what), *(part for cell in cells for part in cell))
+
     add("rows", (f"{result.rows:,}" for result in columns))
     add_shares("accuracy", (result.overall for result in columns))
     if last.majority_class is not None:
@@ -89,12 +93,18 @@ def show_summary(console: Console, results: dict[str, Evaluation]) -> None:
     add("Node Coherence", (number(result.node_coherence) for result in columns))
     add("concepts per class", (decimal(result.concepts_per_class, 1, minus="-") for result in columns))
     errors = [(result.calibration_error_trained, result.calibration_error) for result in columns]
-    if not all(isnan(now) for _, now in errors):
-        add("calibration error", (number(trained) for trained, _ in errors))
-        if any(trained != now for trained, now in errors):
-            add("  after calibration", (number(now) for _, now in errors))
+    has_errors = not all(isnan(now) for _, now in errors)
+    if has_errors:
+        add_errors(
+            "calibration error", [(one.calibration_error_trained, one.calibration_chance_trained) for one in columns]
+        )
+        if any(before != now for before, now in errors):
+            add_errors("  after calibration", [(one.calibration_error, one.calibration_chance) for one in columns])
     console.print(table)
-    few, shares = few_concepts_text(last.nec_accuracy)
+    if has_errors and not last.overall.too_few:
+        said = "by chance: what perfectly calibrated models stay below on as many rows (95%)"
+        console.print(Text(said, style="dim"))
+    few, shares = few_concepts_text(last.nec_accuracy, last.rows)
     if few:
         console.print(Text(f"{few}: {shares}", style="dim"))
     console.print(Text(f"{name or 'rows'}: {last.chosen}", style="dim"))
@@ -109,6 +119,13 @@ def _share(share: Proportion | None) -> tuple[str, str]:
         return number(None), "" if share is None else TOO_FEW
     low, high = share.interval
     return number(share.value), f"{low:.2f} – {high:.2f}"
+
+
+def _error(error: float, chance: float, too_few: bool) -> tuple[str, str]:
+    """A calibration error, and how large it may be by chance."""
+    if too_few:
+        return number(None), "" if isnan(error) else TOO_FEW
+    return number(error), "" if isnan(chance) else f"{chance:.2f} by chance"
 
 
 def _show_small_groups(console: Console, result: Evaluation) -> None:

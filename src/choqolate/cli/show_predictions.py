@@ -9,7 +9,7 @@ from rich.text import Text
 
 from choqolate._util.text import counted
 from choqolate.analysis.drift import Drift
-from choqolate.analysis.interval_text import p_text, share_text
+from choqolate.analysis.interval_text import p_text, percent_range, share_text
 from choqolate.analysis.predicting import Predictions
 from choqolate.cli.terminal import cut, plain_table, printable_name
 from choqolate.estimators.calibration import calibration_text
@@ -31,6 +31,8 @@ def show_predictions(console: Console, found: Predictions, output: Path) -> None
         console.print(Text(f"the most frequent of {len(counts):,} classes", style="dim"))
     look = int(found.table["look"].sum())
     review = f"{look:,} of {counted(len(found), 'row')} flagged for review ({look / len(found):.1%})"
+    if not found.checked:
+        review = f"Not compared with the training images{f': {review}' if look else ''}"
     console.print(f"\n{review}", highlight=False)
     reasons = plain_table("reason", "rows")
     for said, count in found.look_counts().items():
@@ -54,7 +56,7 @@ def show_drift(console: Console, found: Drift) -> None:
         table = plain_table("concept", "model share", "shift", "KS", "p", "outside A", "outside B")
         for one in found.drifted[:_MOST_CONCEPTS]:
             p = p_text(one.p_value)
-            outside = (f"{share:.1%}" for share in (one.outside_first, one.outside_second))
+            outside = (f"{share.value:.1%} ({percent_range(share.interval, 0)})" for share in found.outside(one))
             table.add_row(
                 Text(cut(one.concept)), f"{one.share:.1%}", f"{one.shift:+.3f}", f"{one.statistic:.3f}", p, *outside
             )
@@ -62,7 +64,7 @@ def show_drift(console: Console, found: Drift) -> None:
         if len(found.drifted) > _MOST_CONCEPTS:
             console.print(Text(f"{_MOST_CONCEPTS} of {len(found.drifted):,} shown; --json lists all", style="dim"))
         said = "shift: change of the mean, in units of the training range; KS: Kolmogorov-Smirnov statistic; "
-        said += "p: corrected for all tests"
+        said += "p: corrected for all tests; outside: share of the rows outside the training range (95%)"
         console.print(Text(said, style="dim"), soft_wrap=True)
     _show_classes(console, found)
 

@@ -17,7 +17,7 @@ from choqolate._util.processes import n_cores
 from choqolate._util.progress import item_bar
 from choqolate._util.ray_cluster import check_engine
 from choqolate._util.spreadsheet import as_cell
-from choqolate._util.text import printable
+from choqolate._util.text import counted, printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import Claims
 from choqolate.concepts.embedding_folder import EmbeddingFolder, cache_folder
@@ -60,7 +60,8 @@ class Embeddings:
 
     def __repr__(self) -> str:
         name = self.folder.backbone.name
-        return f"Embeddings({len(self)} images by {name} in {str(self.folder.path)!r}, {len(self.failures)} unreadable)"
+        place = f"{counted(len(self), 'image')} by {name} in {str(self.folder.path)!r}"
+        return f"Embeddings({place}, {len(self.failures)} unreadable)"
 
     def vectors(self) -> np.ndarray:
         """Unit vectors ``(n, d)``, float32, in the order of the manifest."""

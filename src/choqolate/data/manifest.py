@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.rows import AS_BEFORE, Rows, joined_labels_from
 from choqolate.data.splits import TEST_SHARE
 from choqolate.errors import ChoqolateError
@@ -76,7 +76,8 @@ class Manifest:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"Manifest({len(self)} images in {str(self.root)!r}, {len(self.classes)} classes, from {self.source})"
+        classes = counted(len(self.classes), "class", "classes")
+        return f"Manifest({counted(len(self), 'image')} in {str(self.root)!r}, {classes}, from {self.source})"
 
     def files(self) -> list[str]:
         """Full path of every image."""
@@ -107,7 +108,7 @@ class Manifest:
         """
         joined = self.rows.join(other.rows)
         matched = sum(row is not None for row in self.rows.find_in(other.rows))
-        note = f"{matched:,} of {len(self):,} images are in the table that was joined"
+        note = f"{matched:,} of {counted(len(self), 'image')} are in the table that was joined"
         notes = self.notes if matched == len(self) else (*self.notes, note)
         labels_from = joined_labels_from(self.rows, self.labels_from, other.rows, other.labels_from)
         return replace(self, rows=joined, notes=notes, labels_from=labels_from)

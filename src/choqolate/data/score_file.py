@@ -15,6 +15,7 @@ import numpy as np
 
 from choqolate._util.checks import check_finite, find_concepts
 from choqolate._util.memory import available_memory
+from choqolate._util.text import counted
 from choqolate.data.column_roles import ROW_COLUMNS, ColumnNames, plain_cell, warn_of_likely_roles
 from choqolate.data.parquet_reader import ParquetReader, reading
 from choqolate.data.provenance import Provenance
@@ -109,7 +110,7 @@ class ScoreFile:
         return sum(self.row_groups)
 
     def __repr__(self) -> str:
-        return f"ScoreFile({len(self):,} rows, {len(self.concepts):,} concepts in {self.path.name!r})"
+        return f"ScoreFile({counted(len(self), 'row')}, {counted(len(self.concepts), 'concept')} in {self.path.name!r})"
 
     @cached_property
     def row_groups(self) -> tuple[int, ...]:

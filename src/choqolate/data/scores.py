@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from choqolate._util.checks import as_names, check_finite, check_unique, find_concepts
-from choqolate._util.text import printable
+from choqolate._util.text import counted, printable
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import AS_BEFORE, Rows, class_index, joined_labels_from
@@ -277,8 +277,9 @@ class ConceptScores:
     def __repr__(self) -> str:
         found = [name for name in SPLITS if self.rows.has_part(name)]
         split = f"split into {', '.join(found)}" if found else "no split"
-        classes = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
-        return f"ConceptScores({len(self):,} rows, {len(self.concepts):,} concepts, {classes}, {split})"
+        classes = counted(len(self.classes), "class", "classes") if self.labels is not None else "no labels"
+        sizes = f"{counted(len(self), 'row')}, {counted(len(self.concepts), 'concept')}"
+        return f"ConceptScores({sizes}, {classes}, {split})"
 
 
 def update_with_scores(digest: Any, scores: np.ndarray) -> None:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from choqolate._util.text import printable
+from choqolate._util.text import counted, printable
 from choqolate.data.manifest import Manifest
 
 _STEP = 1000
@@ -37,7 +37,8 @@ class CopyCheck:
             return f"all {self.n_rows:,} images are there"
         shown = ", ".join(printable(path) for path in self.missing)
         more = f" and {self.n_missing - len(self.missing):,} more" if self.n_missing > len(self.missing) else ""
-        return f"{self.n_missing:,} of {self.n_rows:,} images are missing: {shown}{more}"
+        verb = "is" if self.n_missing == 1 else "are"
+        return f"{self.n_missing:,} of {counted(self.n_rows, 'image')} {verb} missing: {shown}{more}"
 
 
 def check_copy(manifest: Manifest, limit: int = 5, progress: Callable[[int, int], None] | None = None) -> CopyCheck:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from choqolate import metrics
+from choqolate._util.text import counted
 from choqolate.errors import DoubtfulChoiceWarning
 from choqolate.estimators.search_record import AUTO, MAY_BE_AUTO, PAPER, Search, Trial
 from choqolate.estimators.side_by_side import RunSpec, TrainingSet, runs_at_once, train_network
@@ -80,7 +81,9 @@ def search(classifier: ChoqolateClassifier, data: TrainingSet, seed: int) -> Sea
         )
     ours = first.accuracy(hits[chosen])
     if paper is not None and paper.accuracy > ours + max(MOST_TOLERANCE, first.standard_error(hits[chosen])):
-        doubts.append(f"The paper's settings reach {paper.accuracy:.3f} where this one reaches {ours:.3f}.")
+        doubts.append(
+            f"The paper's settings reach {paper.accuracy:.3f} where this one reaches {ours:.3f}, on the first fold."
+        )
     if doubts:
         message = f"The choice of settings is doubtful: {' '.join(doubts)}"
         warnings.warn(message, DoubtfulChoiceWarning, stacklevel=3)
@@ -210,6 +213,7 @@ def _try(
         runs = [index for index, run in enumerate(wanted) if run.temperature == temperature]
         hits = np.any(correct[runs], axis=0)
         gini, coherence, concepts = (_mean([by_run[index][column] for index in runs]) for column in range(3))
+        low, high = validation.interval(hits)
         measured = Trial(
             **{name: getattr(trial.architecture, name) for name in PAPER if name != "temperature"},
             temperature=temperature,
@@ -219,6 +223,8 @@ def _try(
             concepts_per_class=concepts,
             n_parameters=_n_weights(trial.architecture, len(data.concepts), len(data.classes)),
             rank=trial.architecture.rank if trial.interactions == "factored" else None,
+            accuracy_low=low,
+            accuracy_high=high,
         )
         results.append((measured, hits))
     return results
@@ -316,14 +322,14 @@ def _doubts(data: TrainingSet, groups: np.ndarray | None, error: float) -> list[
     counts = np.bincount(data.targets, minlength=len(data.classes))
     few = int((counts < N_FOLDS).sum())
     if few:
-        doubts.append(f"{few} of {len(counts)} classes have fewer than {N_FOLDS} training rows.")
+        verb = "has" if few == 1 else "have"
+        doubts.append(f"{few} of {len(counts)} classes {verb} fewer than {N_FOLDS} training rows.")
     if groups is not None:
         sizes = {group: int((groups == group).sum()) for group in sorted(set(groups), key=str)}
         smallest = min(sizes, key=lambda group: sizes[group])
         if sizes[smallest] < _FEW_ROWS:
-            doubts.append(
-                f"Group {smallest!r} has only {sizes[smallest]} validation rows, and all groups count equally."
-            )
+            rows = counted(sizes[smallest], "validation row")
+            doubts.append(f"Group {smallest!r} has only {rows}, and all groups count equally.")
     if error > _DOUBTFUL_ERROR:
-        doubts.append(f"The validation accuracy is known only to within ± {100 * error:.1f} points.")
+        doubts.append(f"The validation accuracy has a standard error of {100 * error:.1f} points.")
     return doubts

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Trial:
         concepts_per_class: concepts that carry 95% of a class, mean over the classes.
         n_parameters: number of trained parameters.
         rank: number of products of factored interactions; ``None`` for others.
+        accuracy_low, accuracy_high: ends of the 95% interval of ``accuracy``; ``None`` in models saved without them.
     """
 
     n_nodes: int | None
@@ -48,10 +50,13 @@ class Trial:
     concepts_per_class: float
     n_parameters: int
     rank: int | None = None
+    accuracy_low: float | None = None
+    accuracy_high: float | None = None
 
     def __post_init__(self) -> None:
         numbers = {name: getattr(self, name) for name in ("temperature", "accuracy", "gini", "concepts_per_class")}
-        numbers |= {} if self.coherence is None else {"coherence": self.coherence}
+        optional = ("coherence", "accuracy_low", "accuracy_high")
+        numbers |= {name: value for name in optional if (value := getattr(self, name)) is not None}
         for name, value in numbers.items():
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
                 raise ChoqolateError(f"Expected {name} of a trial to be a number, got {value!r}.")
@@ -66,7 +71,7 @@ class Trial:
         return {name: getattr(self, name) for name in PAPER} | ({} if self.rank is None else {"rank": self.rank})
 
     def __str__(self) -> str:
-        nodes = "one layer" if self.n_nodes is None else f"{self.n_nodes} nodes"
+        nodes = "one layer" if self.n_nodes is None else counted(self.n_nodes, "node")
         own = "" if self.class_interactions is None else f" (classes: {_SECOND[self.class_interactions]})"
         rank = "" if self.rank is None else f" of rank {self.rank}"
         bipolar = ", bipolar" if self.bipolar else ""
@@ -111,7 +116,8 @@ class Search:
             raise ChoqolateError(f"Expected the index of one of {len(self.trials)} trials, got {self.chosen!r}.")
 
     def __repr__(self) -> str:
-        return f"Search({len(self.trials)} settings; chosen: {self.choice}, accuracy {self.choice.accuracy:.3f})"
+        tried = counted(len(self.trials), "setting")
+        return f"Search({tried}; chosen: {self.choice}, accuracy {self.choice.accuracy:.3f})"
 
     @property
     def choice(self) -> Trial:
@@ -145,6 +151,8 @@ class Search:
             said.append(f"most accurate: {best} ({_measured(best)}); {lost}")
         if self.paper is not None:
             said.append(f"the paper's settings: {_measured(self.paper)}, on the first fold of the validation rows")
+        if choice.accuracy_low is not None:
+            said.append(f"in parentheses: 95% intervals of accuracies on {counted(self.rows, 'validation row')}")
         return [*said, *self.untried, f"rule: {self.rule}"]
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,4 +181,7 @@ class Search:
 
 
 def _measured(trial: Trial) -> str:
-    return f"{trial.accuracy:.3f}, Gini {trial.gini:.2f}, {trial.concepts_per_class:.1f} concepts per class"
+    ends = ""
+    if trial.accuracy_low is not None and trial.accuracy_high is not None:
+        ends = f" ({trial.accuracy_low:.2f} to {trial.accuracy_high:.2f})"
+    return f"{trial.accuracy:.3f}{ends}, Gini {trial.gini:.2f}, {trial.concepts_per_class:.1f} concepts per class"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from choqolate._util.checks import as_labels
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.rows import class_places
 from choqolate.data.score_file import Table
 from choqolate.data.scores import ConceptScores
@@ -96,6 +96,7 @@ def complete_groups(X: Any, *, warn: bool = False) -> np.ndarray | None:
         return None
     lacking = sum(group is None for group in X.groups)
     if lacking and warn:
-        message = f"{lacking:,} of {len(X):,} rows have no group, so the search takes no account of groups."
+        verb = "has" if lacking == 1 else "have"
+        message = f"{lacking:,} of {counted(len(X), 'row')} {verb} no group, so the search takes no account of groups."
         warnings.warn(message, DoubtfulChoiceWarning, stacklevel=4)
     return None if lacking else X.groups

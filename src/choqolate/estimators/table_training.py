@@ -17,6 +17,7 @@ import torch
 
 from choqolate._util.checks import check_number, find_concepts
 from choqolate._util.progress import item_bar
+from choqolate._util.text import counted
 from choqolate.data.provenance import Provenance, TrainingRecord
 from choqolate.data.score_file import ScoreFile, Table, open_scores
 from choqolate.data.scores import ConceptScores
@@ -262,7 +263,9 @@ def _training_part(table: Table, leave_out: Iterable[str], stacklevel: int = 3) 
     left_out = dict.fromkeys(leave_out)
     unlabelled = len(table) - _n_labelled(table)
     if unlabelled:
-        message = f"{unlabelled:,} of {len(table):,} rows have no label: left out"
+        message = (
+            f"{unlabelled:,} of {counted(len(table), 'row')} {'has' if unlabelled == 1 else 'have'} no label: left out"
+        )
         warnings.warn(message, ChoqolateWarning, stacklevel=stacklevel)
     rows = table.with_split().part("train").labelled()
     if left_out:

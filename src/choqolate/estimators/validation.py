@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from choqolate import metrics
+
 if TYPE_CHECKING:
     from choqolate.estimators.side_by_side import TrainingSet
 
@@ -57,6 +59,10 @@ class Validation:
         """Standard error of :meth:`accuracy`."""
         parts = self._parts(correct)
         return math.sqrt(sum(part.mean() * (1 - part.mean()) / len(part) for part in parts)) / len(parts)
+
+    def interval(self, correct: np.ndarray) -> tuple[float, float]:
+        """95% interval of :meth:`accuracy`, from those of the groups (Wilson)."""
+        return metrics.mean_interval(metrics.Proportion(int(part.sum()), len(part)) for part in self._parts(correct))
 
     def _parts(self, correct: np.ndarray) -> list[np.ndarray]:
         hits, groups = correct[self.seen], self.seen_groups

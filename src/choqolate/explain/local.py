@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from choqolate._util.checks import check_choice
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.network.fitted import FittedNetwork
@@ -72,7 +72,7 @@ class Attribution:
         return len(self.values)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self)} input{'s' * (len(self) != 1)}, {len(self.names)} names"
+        sizes = f"{counted(len(self), 'input')}, {counted(len(self.names), 'name')}"
         if len(self) != 1:
             return f"Attribution({sizes})"
         return f"Attribution({sizes}, {self.subjects[0]}: {self.start[0]:.3f} -> {self.end[0]:.3f})"
@@ -149,8 +149,9 @@ class LocalExplanation:
 
     def __repr__(self) -> str:
         n_concepts = len(self.concepts) // (2 if self.bipolar else 1)
-        sizes = f"{n_concepts} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
-        inputs = f"{len(self)} input{'s' * (len(self) != 1)}"
+        sizes = f"{counted(n_concepts, 'concept')}, {counted(len(self.nodes), 'node')}"
+        sizes += f", {counted(len(self.classes), 'class', 'classes')}"
+        inputs = counted(len(self), "input")
         said = f", predicted {self.predicted[0]!r}" if len(self) == 1 else ""
         return f"LocalExplanation({inputs}{said}; {sizes}; baseline {self.baseline})"
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
+from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
 from choqolate.explain.model_protocols import ConceptModel
 
@@ -42,7 +43,8 @@ class NodeStability:
 
     def __repr__(self) -> str:
         nodes = self.recurrence.shape[1]
-        return f"NodeStability({self.n_runs} runs, {nodes} nodes; match {self.match:.2f}, {self.share:.0%} recur)"
+        sizes = f"{counted(self.n_runs, 'run')}, {counted(nodes, 'node')}"
+        return f"NodeStability({sizes}; match {self.match:.2f}, {self.share:.0%} recur)"
 
     @property
     def n_others(self) -> int:

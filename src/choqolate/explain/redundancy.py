@@ -108,7 +108,7 @@ class Redundancy:
     def lines(self, most: int = 5) -> list[str]:
         """A report for a terminal, with the ``most`` strongest groups and pairs."""
         varying = len(self.concepts) - len(self.constant)
-        found = f"{varying:,} concept{'' if varying == 1 else 's'} over {self.n_rows:,} rows"
+        found = f"{counted(varying, 'concept')} over {counted(self.n_rows, 'row')}"
         if varying > 1:
             report = [f"correlation of {found}: mean {self.mean:.2f}", *self._pair_lines(most)]
         else:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from choqolate import metrics
 from choqolate._util.checks import check_number, find_concepts
+from choqolate._util.text import counted
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError
 from choqolate.explain.interactions import Interaction, strongest_interactions
@@ -84,7 +85,8 @@ class ModelExplanation:
     stability: NodeStability | None = None
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.concepts)} concepts, {len(self.nodes)} nodes, {len(self.classes)} classes"
+        sizes = f"{counted(len(self.concepts), 'concept')}, {counted(len(self.nodes), 'node')}"
+        sizes += f", {counted(len(self.classes), 'class', 'classes')}"
         return f"ModelExplanation({sizes}; nodes: {' | '.join(self.nodes)})"
 
     @property

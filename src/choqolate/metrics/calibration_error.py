@@ -55,13 +55,43 @@ def calibration_gaps(
     return binned_gaps(*_confidences(y_true, probabilities, classes), bins)
 
 
+def calibration_spreads(probabilities: ArrayLike, bins: int = 15) -> np.ndarray:
+    r"""Variance of the sums of :func:`calibration_gaps` if the probabilities are right, ``(bins,)``.
+
+    Of a row with confidence p it is p (1 - p). The variances of several blocks of rows add up.
+
+    >>> calibration_spreads([[0.9, 0.1], [0.6, 0.4]], bins=2)
+    array([0.  , 0.33])
+    """
+    check_number("bins", bins, minimum=1, whole=True)
+    confidence = _shares(probabilities).max(axis=1)
+    return np.bincount(_bins(confidence, bins), confidence * (1 - confidence), bins)
+
+
+def chance_calibration_error(spreads: np.ndarray, n_rows: int) -> float:
+    r"""Estimate the calibration error that perfectly calibrated probabilities stay below in 95% of samples.
+
+    With variances :math:`v_k` of the gaps, which are nearly normal, their absolute values have means
+    :math:`\sqrt{2 v_k / \pi}` and variances :math:`v_k (1 - 2 / \pi)`. The sum over the bins is nearly normal too:
+
+    .. math:: \frac{1}{n} \left( \sum_k \sqrt{2 v_k / \pi} + 1.645 \sqrt{(1 - 2 / \pi) \sum_k v_k} \right)
+
+    Args:
+        spreads: Variances of the gaps, see :func:`calibration_spreads`, shape (bins,).
+        n_rows: Number of rows n.
+
+    >>> round(chance_calibration_error(calibration_spreads([[0.8, 0.2]] * 100), 100), 3)
+    0.072
+    """
+    mean = np.sqrt(2 * spreads / np.pi).sum()
+    return float((mean + 1.645 * np.sqrt((1 - 2 / np.pi) * spreads.sum())) / n_rows)
+
+
 def _confidences(
     y_true: Labels, probabilities: ArrayLike, classes: Sequence[Any] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The highest probability of each row (n,), and whether its class is the true one (n,)."""
-    shares = as_array(probabilities, "probabilities", ndims=(2,))
-    if shares.min() < 0 or shares.max() > 1:
-        raise ChoqolateError("probabilities: expected numbers from 0 to 1, got others; apply a softmax first.")
+    shares = _shares(probabilities)
     names = list(range(shares.shape[1])) if classes is None else list(classes)
     if len(names) != shares.shape[1]:
         raise ChoqolateError(f"classes: expected {shares.shape[1]}, one for each column, got {len(names)}.")
@@ -74,6 +104,13 @@ def _confidences(
     return shares.max(axis=1), right
 
 
+def _shares(probabilities: ArrayLike) -> np.ndarray:
+    shares = as_array(probabilities, "probabilities", ndims=(2,))
+    if shares.min() < 0 or shares.max() > 1:
+        raise ChoqolateError("probabilities: expected numbers from 0 to 1, got others; apply a softmax first.")
+    return shares
+
+
 def binned_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> float:
     """Compute the expected calibration error of confidences (n,) and of whether each prediction is right (n,)."""
     return float(np.abs(binned_gaps(confidence, right, bins)).sum() / len(confidence))
@@ -81,5 +118,9 @@ def binned_error(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> f
 
 def binned_gaps(confidence: np.ndarray, right: np.ndarray, bins: int = 15) -> np.ndarray:
     """Sum over each bin (bins,) of whether a prediction is right (n,) minus its confidence (n,)."""
-    bin_of = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    return np.bincount(bin_of, right.astype(float) - confidence, bins)
+    return np.bincount(_bins(confidence, bins), right.astype(float) - confidence, bins)
+
+
+def _bins(confidence: np.ndarray, bins: int) -> np.ndarray:
+    """The bin of each confidence (n,); a bin includes its upper end."""
+    return np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from choqolate._util.text import counted
 from choqolate.errors import ChoqolateError
 from choqolate.integral import Capacity
 from choqolate.integral.capacity import pair_indices
@@ -60,13 +61,14 @@ class Certificate:
         return float(self.unchanged.mean())
 
     def __repr__(self) -> str:
-        return f"Certificate({self.rows:,} rows, {self.share:.1%} certified, {self.agreement:.1%} unchanged)"
+        return f"Certificate({counted(self.rows, 'row')}, {self.share:.1%} certified, {self.agreement:.1%} unchanged)"
 
     def __str__(self) -> str:
+        rows = counted(self.rows, "row")
         return (
-            f"{self.share:.1%} of {self.rows:,} rows provably keep their predicted class; {self.agreement:.1%} kept it "
-            f"in fact. No class score moves by more than {self.bound.max():.4f} on any image. On these rows, no node "
-            f"moved by more than {self.node_change:.4f}."
+            f"{self.share:.1%} of {rows} provably keep their predicted class; {self.agreement:.1%} kept it in fact. "
+            f"No class score moves by more than {self.bound.max():.4f} on any image. On these rows, no node moved by "
+            f"more than {self.node_change:.4f}."
         )
 
 

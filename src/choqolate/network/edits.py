@@ -229,7 +229,7 @@ class Recalibrate(Edit):
             raise ChoqolateError(f"Expected the fingerprint of a recalibration to be text, got {self.fingerprint!r}.")
 
     def __str__(self) -> str:
-        return "recalibrated" if self.rows is None else f"recalibrated on {self.rows:,} rows"
+        return "recalibrated" if self.rows is None else f"recalibrated on {counted(self.rows, 'row')}"
 
 
 @dataclass(frozen=True)

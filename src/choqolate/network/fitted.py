@@ -15,7 +15,7 @@ from torch import Tensor
 
 from choqolate._util.checks import find_concepts
 from choqolate._util.recalibration import match_shares
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.errors import ChoqolateError, NothingLeftError
 from choqolate.integral import Capacity
 from choqolate.integral.layer import as_capacity
@@ -78,8 +78,9 @@ class FittedNetwork:
     edits: tuple[Edit, ...] = ()
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.concepts)} concepts, {self.n_nodes} nodes, {len(self.classes)} classes"
-        return f"FittedNetwork({sizes}, {len(self.edits)} edits)"
+        sizes = f"{counted(len(self.concepts), 'concept')}, {counted(self.n_nodes, 'node')}"
+        classes = counted(len(self.classes), "class", "classes")
+        return f"FittedNetwork({sizes}, {classes}, {counted(len(self.edits), 'edit')})"
 
     # ------------------------------------------------------------------ names and sizes
 

@@ -11,7 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from choqolate._util.numbers import NOTHING, Spread, decimal, fine_decimal
 from choqolate._util.text import capital, counted, printable
-from choqolate.analysis.interval_text import change_text, judged_text, p_text, percent_range, verdict_text
+from choqolate.analysis.interval_text import change_text, judged_text, p_text, percent_range, point_range, verdict_text
 
 
 def render(template: str, *, package: str = "choqolate.report", **context: Any) -> str:
@@ -87,6 +87,7 @@ def _environment(package: str) -> Environment:
     )
     environment.filters.update(
         percent_range=percent_range,
+        point_range=point_range,
         change=change_text,
         judged=judged_text,
         verdict=verdict_text,

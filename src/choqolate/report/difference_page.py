@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from choqolate._util.files import write_bytes
 from choqolate._util.progress import item_bar
+from choqolate._util.text import counted
 from choqolate.analysis.interval_text import judged_text, share_text
 from choqolate.analysis.model_difference import Disagreements, ModelDifference, NodeMatch, compare_models
 from choqolate.concepts.new_images import find_images
@@ -85,7 +86,7 @@ def _summary(found: ModelDifference, names: tuple[str, str]) -> list[str]:
     what = "classes" if found.first.one_layer_ else "nodes"
     sentences = [f"{same} of {len(found.matches)} {what} are the same in both (cosine of at least 0.8)."]
     if (rows := found.disagreements) is not None:
-        sentences.append(f"Same prediction ({len(rows.rows):,} images): {share_text(rows.agreement)}.")
+        sentences.append(f"Same prediction ({counted(len(rows.rows), 'image')}): {share_text(rows.agreement)}.")
         if rows.change is not None:
             sentences.append(f"Accuracy from {names[0]} to {names[1]}: {judged_text(rows.change)}.")
     return sentences

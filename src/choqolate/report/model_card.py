@@ -18,7 +18,7 @@ from choqolate.analysis.comparison import compare_evaluations
 from choqolate.analysis.evaluation import Evaluation, evaluate
 from choqolate.analysis.failing_slices import find_failing_slices
 from choqolate.analysis.few_concepts import few_concepts_text
-from choqolate.analysis.interval_text import judged_text, share_text
+from choqolate.analysis.interval_text import calibration_error_text, judged_text, share_text
 from choqolate.data.rows import class_index
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.explain import explain_model, leading
@@ -109,13 +109,13 @@ def _head(model: ChoqolateClassifier, name: str) -> list[str]:
     names = list(class_index(model.classes_))
     classes = ", ".join(markdown(one) for one in names[:5]) + (", …" if len(names) > 5 else "")
     nodes = "" if model.one_layer_ else f" through {counted(model.network_.n_nodes, 'node')}"
-    concepts = counted(len(model.concepts_), "concept")
+    number, concepts = counted(len(names), "class", "classes"), counted(len(model.concepts_), "concept")
     edits = model.network_.edits_in_force
     edited = f" It was edited after training ({counted(len(edits), 'edit')} in force)." if edits else ""
     return [
         f"# Model card: {markdown(name)}",
         "",
-        f"A CHOQOLATE model that distinguishes {len(names)} classes ({classes}) using {concepts}{nodes}.{edited}",
+        f"A CHOQOLATE model that distinguishes {number} ({classes}) using {concepts}{nodes}.{edited}",
     ]
 
 
@@ -149,11 +149,11 @@ def _numbers(model: ChoqolateClassifier, table: ConceptScores | None) -> list[st
         "Attribution Gini": result.attribution_gini,
         "interaction mass": result.interaction_mass,
         "Node Coherence": result.node_coherence,
-        "expected calibration error": result.calibration_error,
     }
     said = [f"{name} {decimal(value, 3)}" for name, value in qualities.items()]
+    said.append(f"expected calibration error {calibration_error_text(result)}")
     lines += ["", f"{', '.join(said)}, concepts per class {decimal(result.concepts_per_class, 1)}."]
-    few, accuracies = few_concepts_text(result.nec_accuracy)
+    few, accuracies = few_concepts_text(result.nec_accuracy, result.rows)
     lines += ["", f"{capital(few)}: {accuracies}."] if few else []
     lines += ["", "### Classes", "", *_shares("class", result.by_class)]
     if result.by_group:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import choqolate
-from choqolate._util.text import listed
+from choqolate._util.text import counted, listed
 from choqolate.data.provenance import BackboneRecord, Provenance, VocabularyRecord
 from choqolate.datasets import DATASETS
 from choqolate.datasets.coco import COCO, PSEUDO_LABELS
@@ -67,7 +67,10 @@ def facts(model: ChoqolateClassifier) -> list[tuple[str, str]]:
         ("learning rate", _SCHEDULE[parameters["schedule"]]),
         *_search(model),
         ("seed", parameters["random_state"]),
-        ("at the end of training", f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f}"),
+        (
+            "at the end of training",
+            f"loss {history['loss'][-1]:.4f}, accuracy {history['accuracy'][-1]:.3f} (on training rows)",
+        ),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("this page made with", f"choqolate {choqolate.__version__}"),
     ]
@@ -79,7 +82,8 @@ def _search(model: ChoqolateClassifier) -> list[tuple[str, str]]:
     found = model.search_
     if found is None:
         return []
-    tried = f"{len(found.trials)} settings, measured on {found.rows:,} validation rows of the training part"
+    rows = counted(found.rows, "validation row")
+    tried = f"{counted(len(found.trials), 'setting')}, measured on {rows} of the training part"
     lines = [line.split(": ", 1) for line in found.lines()]
     return [
         ("search", tried),

@@ -16,7 +16,7 @@ from choqolate._util.files import check_output, write_bytes
 from choqolate._util.text import counted
 from choqolate.analysis.evaluation import Evaluation
 from choqolate.analysis.few_concepts import few_concepts_rows
-from choqolate.analysis.interval_text import judged_text, share_text, small_groups_text
+from choqolate.analysis.interval_text import calibration_error_text, judged_text, share_text, small_groups_text
 from choqolate.analysis.suspects import Suspects
 from choqolate.concepts.new_images import score_for_model
 from choqolate.data.rows import class_index
@@ -161,7 +161,9 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
     names = list(class_index(model.classes_))
     n_removed = len(model.removal_.concepts) if model.removal_ else 0
     concepts = counted(len(model.concepts_), "concept")
-    sentences = [f"The model tells {len(names)} classes apart ({_first(names, 5)}) by {concepts}{nodes}."]
+    sentences = [
+        f"The model tells {counted(len(names), 'class', 'classes')} apart ({_first(names, 5)}) by {concepts}{nodes}."
+    ]
     if n_removed:
         sentences.append(
             f"{counted(n_removed, 'concept')} {'was' if n_removed == 1 else 'were'} removed after training."
@@ -189,7 +191,7 @@ def _summary(view: View, suspects: dict[str, Any] | None) -> list[str]:
 def _how_good(result: Evaluation) -> list[str]:
     """How often it is right, the worst group, and what cannot be told."""
     right = f"Accuracy ({result.chosen}, {counted(result.rows, 'image')}): {share_text(result.overall)}"
-    if result.majority is not None:
+    if result.majority is not None and not result.majority.too_few:
         right += f"; always predicting “{result.majority_class}” would reach {share(result.majority.value)}"
     sentences = [f"{right}."]
     if (worst := result.worst_measurable_group) is not None:
@@ -226,22 +228,28 @@ def _metrics(results: dict[str, Evaluation]) -> dict[str, Any] | None:
         shares.append((f"always “{first}”, the most frequent class", [one.majority for one in columns]))
     if any(one.worst_group for one in columns):
         shares.append(("accuracy of the worst group", [one.worst_share for one in columns]))
-    classes = [list(one.by_class.values()) for one in columns]
     return {
         "names": list(results),
         "rows": [one.rows for one in columns],
         "shares": shares,
-        "class_means": [(float(np.mean([one.value for one in some])), metrics.mean_interval(some)) for some in classes],
+        "class_means": [_class_mean(one) for one in columns],
         "quality": [
             ("Attribution Gini", [one.attribution_gini for one in columns], 3),
             ("interaction mass", [one.interaction_mass for one in columns], 3),
             ("Node Coherence", [one.node_coherence for one in columns], 3),
             ("concepts per class", [one.concepts_per_class for one in columns], 1),
-            ("calibration error", [one.calibration_error for one in columns], 3),
         ],
-        "few": few_concepts_rows([one.nec_accuracy for one in columns]),
+        "calibration": [calibration_error_text(one) for one in columns],
+        "few": few_concepts_rows([(one.nec_accuracy, one.rows) for one in columns]),
         "chosen": columns[0].chosen,
     }
+
+
+def _class_mean(result: Evaluation) -> tuple[float | None, tuple[float, float]]:
+    """Mean accuracy of the classes with its interval; no mean of too few rows."""
+    shares = list(result.by_class.values())
+    mean = None if result.overall.too_few else float(np.mean([share.value for share in shares]))
+    return mean, metrics.mean_interval(shares)
 
 
 def _classes(view: View) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from choqolate import metrics
 from choqolate._util.progress import item_bar
+from choqolate._util.text import counted
 from choqolate.analysis.comparison import PairedComparison, compare_evaluations, gap_note
 from choqolate.analysis.evaluation import Evaluation, evaluate, held_out, spurious_concepts
 from choqolate.analysis.suspects import Suspects, find_suspects, leading_concepts
@@ -229,7 +230,8 @@ class View:
 def _warn_of_missing(files: Sequence[Path | None]) -> None:
     missing = sum(file is None for file in files)
     if missing:
-        message = f"{missing} of {len(files)} images to show were not found: tell where they are (--images, root=...)"
+        images = counted(len(files), "image")
+        message = f"{missing} of {images} to show were not found: tell where they are (--images, root=...)"
         warnings.warn(message, ChoqolateWarning, stacklevel=2)
 
 
