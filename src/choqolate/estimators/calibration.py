@@ -94,7 +94,8 @@ class Calibration:
         """
         made = cls(confidences=confidences, right=right.astype(bool), **{name: values[name] for name in _VALUES})
         numbers = [made.temperature, made.rows, made.error_before, made.error_after]
-        fine = all(isinstance(value, int | float) and math.isfinite(value) and value >= 0 for value in numbers)
+        fine = not any(isinstance(value, bool) for value in numbers)
+        fine = fine and all(isinstance(value, int | float) and math.isfinite(value) and value >= 0 for value in numbers)
         fine = fine and made.temperature > 0 and isinstance(made.source, str) and isinstance(made.state, str)
         fine = fine and confidences.ndim == 1 and confidences.shape == right.shape and len(confidences) > 0
         if not (fine and ((confidences > 0) & (confidences <= 1)).all() and (np.diff(confidences) <= 0).all()):

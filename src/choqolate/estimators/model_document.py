@@ -15,6 +15,7 @@ from choqolate.data.provenance import Provenance
 from choqolate.errors import ChoqolateError
 from choqolate.estimators.calibration import Calibration
 from choqolate.estimators.classifier import ChoqolateClassifier
+from choqolate.estimators.model_checks import check_arrays, check_settings, class_labels
 from choqolate.estimators.search_record import Search
 from choqolate.estimators.training_reference import TrainingReference
 from choqolate.explain.node_stability import NodeStability
@@ -90,7 +91,7 @@ def check_format(config: Any) -> None:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ChoqolateError(f"expected config.json to say format {FORMAT!r}")
     version = config.get("format_version")
-    if version not in range(1, FORMAT_VERSION + 1) or isinstance(version, bool):
+    if version not in range(1, FORMAT_VERSION + 1) or not isinstance(version, int) or isinstance(version, bool):
         raise ChoqolateError(
             f"it has format version {version!r}, this choqolate reads versions 1 to {FORMAT_VERSION}: "
             "upgrade choqolate, or save the model again with this version"
@@ -103,10 +104,8 @@ def model_of(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     Raises:
         ChoqolateError: if something in them cannot be.
     """
-    parameters = dict(config["hyperparameters"])
-    if isinstance(parameters["class_weight"], list):
-        parameters["class_weight"] = dict(parameters["class_weight"])
-    classifier = ChoqolateClassifier(**parameters)
+    known = ChoqolateClassifier().get_params().keys()
+    classifier = ChoqolateClassifier(**check_settings(config["hyperparameters"], known))
     classifier._check_parameters()
     found = None if config.get("search") is None else Search.from_dict(config["search"])
     settings = classifier if found is None else classifier.with_settings(found.settings)
@@ -114,13 +113,15 @@ def model_of(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     if settings.is_searching:
         raise ChoqolateError("it leaves settings to a search, but has no record of one")
     architecture = settings.architecture
-    concepts, classes = _names(config["concepts"]), _class_labels(config["classes"], config["class_dtype"])
+    concepts, classes = _names(config["concepts"]), class_labels(config["classes"], config["class_dtype"])
     check_unique(architecture.input_names(concepts))
     classifier.n_features_in_ = len(concepts)
-    if config["named_concepts"] is True:
+    if not isinstance(config["named_concepts"], bool):
+        raise ChoqolateError(f"expected named_concepts to be true or false, found {config['named_concepts']!r}")
+    if config["named_concepts"]:
         classifier.feature_names_in_ = np.array(concepts, dtype=object)
     parameter_shapes = architecture.shapes(len(concepts), len(classes))
-    _check_numbers(tensors, parameter_shapes, len(concepts), len(classes))
+    check_arrays(tensors, parameter_shapes, concepts, len(classes))
     classifier.history_ = {
         n.removeprefix("history."): t.numpy() for n, t in tensors.items() if n.startswith("history.")
     }
@@ -136,7 +137,7 @@ def model_of(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Choqol
     classifier.search_ = found
     stability = config.get("stability")
     classifier.stability_ = None if stability is None else NodeStability.from_dict(stability)
-    if classifier.stability_ is not None and classifier.stability_.recurrence.shape[1] != network.n_nodes:
+    if classifier.stability_ is not None and classifier.stability_.recurrence.shape != (1, network.n_nodes):
         raise ChoqolateError(f"expected the stability of {network.n_nodes} nodes")
     classifier.network_ = network.edited(*_edits(config, tensors))
     classifier.measured_ = config.get("measured")
@@ -165,6 +166,9 @@ def _records(
 ) -> tuple[Calibration | None, TrainingReference | None]:
     """How probabilities were calibrated and what training rows look like; versions before 4 do not know."""
     calibration = reference = None
+    for record in _RECORDS:
+        if not isinstance(config.get(record), dict | None):
+            raise ChoqolateError(f"expected numbers of the {record} by name: incomplete or damaged")
     if config.get("calibration") is not None:
         arrays = _arrays_of("calibration", tensors)
         calibration = Calibration.from_parts(config["calibration"], **arrays)
@@ -182,6 +186,8 @@ def _arrays_of(record: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.nd
 
 def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edit]:
     """The history of a model; version 1 knew removals only, and the shift of a recalibration as an array."""
+    if not isinstance(config["edits"], list):
+        raise ChoqolateError(f"expected a list of edits, found {type(config['edits']).__name__}")
     if config["format_version"] > 1:
         return [edit_from_dict(entry) for entry in config["edits"]]
     edits: list[Edit] = [edit_from_dict({"edit": "remove"} | entry) for entry in config["edits"]]
@@ -190,7 +196,7 @@ def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edi
 
 
 def _names(concepts: Any) -> list[str]:
-    if not isinstance(concepts, list) or not all(isinstance(name, str) for name in concepts):
+    if not isinstance(concepts, list) or not concepts or not all(isinstance(name, str) for name in concepts):
         raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
     return concepts
 
@@ -208,27 +214,3 @@ def _as_json(provenance: Provenance) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise ChoqolateError(f"expected provenance to hold what JSON can write: {error}") from error
     return said
-
-
-def _class_labels(labels: Any, dtype: Any) -> np.ndarray:
-    fine = isinstance(labels, list) and len(set(map(str, labels))) == len(labels) > 1
-    fine = fine and all(isinstance(label, (str, int, float)) for label in labels)
-    if not fine or not isinstance(dtype, str) or np.dtype(dtype).kind not in "iufbUO":
-        raise ChoqolateError(f"expected at least two text or number classes, found {labels!r} of type {dtype!r}")
-    return np.array(labels, dtype=dtype)
-
-
-def _check_numbers(
-    tensors: dict[str, torch.Tensor], parameters: dict[str, tuple[int, ...]], n_concepts: int, n_classes: int
-) -> None:
-    """Every array is there, has the shape that the config implies, and is finite."""
-    expected = parameters | dict.fromkeys(("score_min", "score_max", "concept_means"), (n_concepts,))
-    expected |= dict.fromkeys({"label_shares", "class_shift"} & (tensors.keys() | {"label_shares"}), (n_classes,))
-    missing = sorted((expected.keys() | {"history.loss", "history.accuracy"}) - tensors.keys())
-    if missing:
-        raise ChoqolateError(f"the file of numbers has no {listed(missing)}")
-    for name, shape in expected.items():
-        if tuple(tensors[name].shape) != shape:
-            raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
-        if not tensors[name].isfinite().all():
-            raise ChoqolateError(f"{name} holds numbers that are not finite")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from choqolate._util.text import counted
@@ -58,8 +58,12 @@ class Trial:
         optional = ("coherence", "accuracy_low", "accuracy_high")
         numbers |= {name: value for name in optional if (value := getattr(self, name)) is not None}
         for name, value in numbers.items():
-            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+            if not _is_number(value):
                 raise ChoqolateError(f"Expected {name} of a trial to be a number, got {value!r}.")
+        if not 0 <= self.accuracy <= 1:
+            raise ChoqolateError(f"Expected the accuracy of a trial to be from 0 to 1, got {self.accuracy!r}.")
+        if not _is_count(self.n_parameters) or not (self.n_nodes is None or _is_count(self.n_nodes)):
+            raise ChoqolateError(f"Expected numbers of nodes and parameters, got {self.n_nodes!r} nodes.")
         if self.interactions not in _KINDS or self.class_interactions not in (None, *_SECOND):
             raise ChoqolateError(f"Expected kinds of interactions, got {self.interactions!r}.")
         if self.rank is not None and (not isinstance(self.rank, int) or self.rank < 1):
@@ -114,6 +118,14 @@ class Search:
     def __post_init__(self) -> None:
         if not isinstance(self.chosen, int) or not 0 <= self.chosen < len(self.trials):
             raise ChoqolateError(f"Expected the index of one of {len(self.trials)} trials, got {self.chosen!r}.")
+        if not (_is_count(self.rows) and _is_count(self.n_concepts)):
+            raise ChoqolateError(f"Expected numbers of rows and concepts, got {self.rows!r} and {self.n_concepts!r}.")
+        if not (_is_number(self.standard_error) and _is_number(self.seconds)):
+            raise ChoqolateError(f"Expected the seconds of a search as a number, got {self.seconds!r}.")
+        if not all(
+            isinstance(text, str) for text in (self.rule, self.init, self.schedule, *self.doubts, *self.untried)
+        ):
+            raise ChoqolateError("Expected the rule and the doubts of a search as text.")
 
     def __repr__(self) -> str:
         tried = counted(len(self.trials), "setting")
@@ -172,12 +184,22 @@ class Search:
             known = {field.name: said[field.name] for field in fields(cls)}
             trials = tuple(Trial(**trial) for trial in said["trials"])
             paper = None if said["paper"] is None else Trial(**said["paper"])
-            texts = {name: tuple(map(str, said[name])) for name in ("doubts", "untried")}
+            if isinstance(said["doubts"], str) or isinstance(said["untried"], str):
+                raise ValueError("doubts are no list")
+            texts = {name: tuple(said[name]) for name in ("doubts", "untried")}
             found = cls(**known | {"trials": trials, "paper": paper} | texts)
             found.lines()
         except (KeyError, TypeError, ValueError) as error:
             raise ChoqolateError(f"The record of the search is incomplete or damaged: {error}") from error
         return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
 
 
 def _measured(trial: Trial) -> str:

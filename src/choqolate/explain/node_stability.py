@@ -99,7 +99,7 @@ class NodeStability:
             recurrence, similarity = (np.array(said[name], dtype=np.float64) for name in ("recurrence", "similarity"))
             n_runs = said["n_runs"]
             fine = isinstance(n_runs, int) and recurrence.ndim == 2 and recurrence.shape == similarity.shape
-            if not fine or not ((recurrence >= 0) & (recurrence <= 1) & np.isfinite(similarity)).all():
+            if not fine or not ((recurrence >= 0) & (recurrence <= 1) & (np.abs(similarity) <= 1 + 1e-6)).all():
                 raise ValueError("its numbers do not fit together")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ChoqolateError(f"The record of node stability is incomplete or damaged: {error}") from error

@@ -220,10 +220,10 @@ class Recalibrate(Edit):
 
     def __post_init__(self) -> None:
         shift = self.shift if isinstance(self.shift, Sequence) and not isinstance(self.shift, str) else (None,)
-        if not all(isinstance(value, Real) and math.isfinite(value) for value in shift):
+        if not all(isinstance(one, Real) and not isinstance(one, bool) and math.isfinite(one) for one in shift):
             raise ChoqolateError(f"Expected a shift of class scores that is finite, got {self.shift!r}.")
         object.__setattr__(self, "shift", tuple(float(value) for value in self.shift))
-        if not (self.rows is None or _is_whole(self.rows)):
+        if not (self.rows is None or (_is_whole(self.rows) and self.rows >= 0)):
             raise ChoqolateError(f"Expected the number of rows of a recalibration, got {self.rows!r}.")
         if not isinstance(self.fingerprint, str | None):
             raise ChoqolateError(f"Expected the fingerprint of a recalibration to be text, got {self.fingerprint!r}.")
