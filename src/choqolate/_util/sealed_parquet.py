@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from choqolate._util.files import replacing
+from choqolate._util.files import check_regular, replacing
 
 _MARK = b"CHOQSEAL"
 _HEAD = struct.Struct("<IIII8s")  # checksums of the footer and of those of the chunks, row groups, columns, mark
@@ -96,6 +96,7 @@ class Seal:
     """
 
     def __init__(self, path: Path) -> None:
+        check_regular(path, "a Parquet file")
         self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, self._handle)
         self.checksums: np.ndarray | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from choqolate._util.files import check_output, replacing, same_file
+from choqolate._util.files import check_output, check_regular, replacing, same_file
 from choqolate._util.progress import item_bar
 from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted, listed, printable
@@ -228,6 +228,7 @@ def _resolve(model: ChoqolateClassifier, source: Any) -> ConceptScores | ScoreFi
         raise ChoqolateError(f"Expected scores or images to predict for, but {path} does not exist. Check the path.")
     if path.is_dir():
         return Embeddings.load(path) if Embeddings.are_in(path) else read_source(path)
+    check_regular(path, "scores or images")
     ending = path.suffix.lower()
     if ending == ".parquet" or (ending in (".csv", ".tsv") and _has_scores(path, model.concepts_)):
         return open_scores(path)

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import numpy as np
 
+from choqolate._util.files import check_regular
 from choqolate._util.spreadsheet import from_cell
 from choqolate._util.text import listed
 from choqolate.data.column_roles import check_groups
@@ -82,6 +83,7 @@ def read_columns(file: Path, wanted: Mapping[str, Sequence[str]], required: Sequ
         wanted: for each column the names it may have.
         required: the columns that must be there.
     """
+    check_regular(file, "a CSV file")
     try:
         with open(file, encoding="utf-8-sig", newline="") as lines:
             return _read(lines, file, wanted, required)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from choqolate._util.files import check_regular
 from choqolate.errors import ChoqolateError
 
 AGAIN = "compute the scores again, or take the file from a backup"
@@ -13,6 +14,7 @@ AGAIN = "compute the scores again, or take the file from a backup"
 
 def check_source(path: Path) -> None:
     """Raise an error if there is no such file, or nothing in it."""
+    check_regular(path, "a table of concept scores")
     if not path.is_file():
         came = "a folder" if path.is_dir() else "not there"
         raise ChoqolateError(f"expected a table of concept scores, {path} is {came}: check the name")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from choqolate._util.files import check_output, replacing
+from choqolate._util.files import check_output, check_regular, replacing
 from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted, listed
 from choqolate.data.column_roles import is_reserved
@@ -210,6 +210,7 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
 
 
 def _read_npz(path: Path) -> ConceptScores:
+    check_regular(path, "scores of places")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("files", "scores", "places") if name in arrays}

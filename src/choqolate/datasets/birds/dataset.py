@@ -130,6 +130,8 @@ def check_target(target: Path) -> None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds a drawn data set and nothing that somebody has put there since."""
+    if not (folder / INDEX).is_file():
+        return False
     try:
         with open(folder / INDEX, encoding="utf-8") as file:
             header = file.readline().rstrip("\n")
