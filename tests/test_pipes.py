@@ -23,7 +23,8 @@ pytestmark = needs_pipes
 def kept(tmp_path_factory):
     """Files of most kinds."""
     folder = tmp_path_factory.mktemp("kept")
-    table = cq.ConceptScores(np.random.default_rng(0).random((20, 3)), ["sea", "oak", "bill"], labels=["duck", "owl"] * 10)
+    scores = np.random.default_rng(0).random((20, 3))
+    table = cq.ConceptScores(scores, ["sea", "oak", "bill"], labels=["duck", "owl"] * 10)
     table.save(folder / "scores.parquet")
     model = cq.ChoqolateClassifier(n_nodes=2, epochs=1).fit(table.frame, table.labels)
     model.save(folder / "model")
