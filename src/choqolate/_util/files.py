@@ -35,11 +35,11 @@ def replacing(target: Path) -> Iterator[Path]:
     >>> target.read_text(), len(list(target.parent.iterdir()))
     ('sea', 1)
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers_of(target)
     temporary = temporary_name(target)
     try:
         with naming_disk_errors(target, temporary):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers_of(target)
             yield temporary
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
@@ -102,7 +102,7 @@ def write_new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
         fill(temporary)
         names = (target if n == 1 else target.with_name(f"{target.name}-{n}") for n in itertools.count(1))
         taken = next(name for name in names if _take_name(temporary, name))
-    sync_folder(target.parent)
+        sync_folder(target.parent)
     return taken
 
 
@@ -120,11 +120,11 @@ def _take_name(folder: Path, name: Path) -> bool:
 @contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
     """A folder beside a target, gone at the end unless it was renamed; those of killed processes go too."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers_of(target)
     temporary = temporary_name(target)
     try:
         with naming_disk_errors(target, temporary):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers_of(target)
             temporary.mkdir()
             yield temporary
     finally:

@@ -90,7 +90,6 @@ class EmbeddingFolder:
             folder.check(backbone)
         else:
             check_new_folder(path, "embeddings", _is_free)
-            path.mkdir(parents=True, exist_ok=True)
             description = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,

@@ -42,7 +42,6 @@ class VectorStore:
 
     def add(self, digests: Sequence[bytes], vectors: np.ndarray, notes: Mapping[str, pa.Array] | None = None) -> None:
         """Write one shard: vectors ``(n, d)`` by digest, with columns of notes."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         columns = {"digest": pa.array(digests, pa.binary(32)), **(notes or {})}
         columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.dim)

@@ -68,12 +68,14 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
     with naming_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder) as alone:
-            _finish(folder)
-            write_bytes(_next_tensors(folder, checksum), numbers)
-            write_bytes(folder / CONFIG, text)
-            _finish(folder)
-            if alone:
-                _sweep(folder)
+            try:
+                _finish(folder)
+                write_bytes(_next_tensors(folder, checksum), numbers)
+                write_bytes(folder / CONFIG, text)
+                _finish(folder)
+            finally:
+                if alone:
+                    _sweep(folder)
 
 
 def load(path: str | PathLike[str]) -> ChoqolateClassifier:
@@ -166,28 +168,34 @@ def _next_tensors(folder: Path, checksum: str) -> Path:
 
 
 def _waiting_tensors(folder: Path, checksum: Any) -> Path | None:
-    """The numbers that ``config.json`` names, if they have not taken their name yet."""
+    """Numbers of a checksum that have not taken their name yet, if there are any."""
     if isinstance(checksum, str) and (found := _next_tensors(folder, checksum)).is_file():
         return found
     earlier = folder / f"{TENSORS}.next"  # before format version 6
     return earlier if earlier.is_file() and _sha256(earlier) == checksum else None
 
 
+def _named_tensors(folder: Path) -> Path | None:
+    """The numbers that a folder's ``config.json`` names, if they have not taken their name yet."""
+    try:
+        return _waiting_tensors(folder, parse_json((folder / CONFIG).read_bytes(), CONFIG)["sha256"])
+    except (FileNotFoundError, ChoqolateError, KeyError, TypeError):
+        return None
+
+
 def _finish(folder: Path) -> None:
     """Let the numbers that ``config.json`` names take their name, if a save was cut short before it did that."""
-    try:
-        waiting = _waiting_tensors(folder, parse_json((folder / CONFIG).read_bytes(), CONFIG)["sha256"])
-    except (FileNotFoundError, ChoqolateError, KeyError, TypeError):
-        return
+    waiting = _named_tensors(folder)
     if waiting is not None:
         rename_file(waiting, folder / TENSORS)
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed saves left, while no other one is under way."""
+    """Remove what saves left that were killed or failed, while no other one is under way."""
     remove_leftovers(folder)
+    needed = _named_tensors(folder)
     for path in folder.iterdir():
-        if _NEXT.fullmatch(path.name):
+        if _NEXT.fullmatch(path.name) and path != needed:
             path.unlink(missing_ok=True)
 
 

@@ -159,7 +159,7 @@ def save_edited(model: ChoqolateClassifier, target: Path) -> Path:
         return write_new_folder(target, model.save)
     except OSError as error:
         said = error.strerror or error
-        raise ChoqolateError(f"Expected to save the model, but it cannot be written: {said}.") from error
+        raise ChoqolateError(f"Expected to save the model, but {target} cannot be written: {said}.") from error
 
 
 def zip_edited(model: ChoqolateClassifier, name: str) -> bytes:

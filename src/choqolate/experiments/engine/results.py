@@ -160,11 +160,11 @@ class Results:
                 with open(self.path, "ab+", buffering=0) as file:
                     _lock(file, exclusive=True)
                     _append(file, b"\n" + lines if _is_cut_off(file) else lines)
+                sync_folder(self.path.parent)
         except OSError as error:
             raise ChoqolateError(
                 f"expected to add results to {self.path}: {error.strerror}; make room or choose another file"
             ) from error
-        sync_folder(self.path.parent)
 
     def read(self) -> Read:
         """All runs that can be read, and which lines cannot. A file that is not there has none."""
