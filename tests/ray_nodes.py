@@ -23,10 +23,10 @@ def two_nodes() -> Iterator[Any]:
     # a cluster that asks for no token, as one behind a firewall may be
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     read_environment()
-    from ray._common.utils import get_default_ray_temp_dir
+    from ray._common.utils import get_ray_address_file
     from ray.cluster_utils import Cluster
 
-    os.makedirs(get_default_ray_temp_dir(), exist_ok=True)  # the address of the cluster is written there
+    os.makedirs(os.path.dirname(get_ray_address_file(None)), exist_ok=True)
     logging.getLogger("ray").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="cq-", ignore_cleanup_errors=True) as folder:
         cluster = Cluster(

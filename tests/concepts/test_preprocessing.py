@@ -44,7 +44,7 @@ def processed(transform: ImageTransform, image: Image.Image) -> np.ndarray:
     if transform is SIGLIP:
         name, settings = ("SiglipImageProcessor", {"size": {"height": 32, "width": 32}})
     processor = (getattr(transformers, f"{name}Pil", None) or getattr(transformers, name))(**settings)
-    return processor(image, return_tensors="np")["pixel_values"][0]
+    return processor(image, return_tensors="np", input_data_format="channels_last")["pixel_values"][0]
 
 
 def normalised(transform: ImageTransform, image: Image.Image) -> np.ndarray:

@@ -102,7 +102,10 @@ def test_a_shard_whose_rows_are_no_vectors_is_set_aside(tmp_path, odd):
     store = VectorStore(tmp_path, 2)
     pq.write_table(pa.table({"digest": DIGESTS, "embedding": VECTORS}), tmp_path / "shard.parquet")
     np.testing.assert_array_equal(store.get([b"B" * 32]), [[3, 4]])
-    pq.write_table(pa.table({"digest": DIGESTS, "embedding": VECTORS} | odd), tmp_path / "shard.parquet")
+    try:
+        pq.write_table(pa.table({"digest": DIGESTS, "embedding": VECTORS} | odd), tmp_path / "shard.parquet")
+    except pa.ArrowNotImplementedError as error:
+        pytest.skip(f"an old pyarrow cannot write this shard: {error}")
     with (
         pytest.warns(cq.ChoqolateWarning, match=r"set aside: expected a (vector of 2 numbers|digest of 32 bytes) in"),
         pytest.raises(cq.ChoqolateError, match="1 of 1 vectors are not in"),
