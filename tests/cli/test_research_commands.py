@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from choqolate import ConceptScores, embed, load_backbone
@@ -72,6 +73,20 @@ def test_data_that_do_not_fit_are_refused_before_the_work(here, command, argumen
     done = choqolate(*command, *arguments, "-o", "out")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("command", [["compare"], ["debias"], ["reproduce", "accuracy", "--scores"]])
+def test_columns_that_are_not_there_are_refused_before_the_work(here, command):
+    frame = pd.DataFrame({"kind": ["x", "y"] * 20, "sea": np.arange(40.0)})
+    frame.to_csv(here / "named.csv", index=False)
+    done = choqolate(*command, "named.csv", "-o", "out", "--label-column", "kid")
+    assert done.code == 2
+    assert "Expected the column of the label among kind, sea, got 'kid'. Did you mean 'kind'?" in done.err
+    if command[0] != "reproduce":
+        done = choqolate(*command, "-o", "out", "--label-column", "kind")
+        assert done.code == 2
+        assert "Expected SCORES with --label-column, but none are given." in done.err
     assert not (here / "out").exists()
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -423,6 +424,14 @@ def test_what_can_be_reproduced_is_listed():
 
 def config_of(path):
     return table_source(path).config()
+
+
+def test_a_source_keeps_the_names_of_its_columns(tmp_path):
+    frame = pd.DataFrame({"kind": ["gull", "wren"] * 20, "site": ["sea"] * 40, "crest": np.arange(40.0)})
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    source = table_source(tmp_path / "named.csv", label_column="kind", group_column="site", path_column=None)
+    loaded = pickle.loads(pickle.dumps(source)).load()
+    assert (loaded.concepts, loaded.classes, set(loaded.groups)) == (("crest",), ("gull", "wren"), {"sea"})
 
 
 @pytest.mark.parametrize("changed", ["split", "groups", "spurious", "classes"])

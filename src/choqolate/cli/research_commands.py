@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from choqolate.cli.application import app
+from choqolate.cli.arguments import Columns, as_options, names_columns
 from choqolate.cli.control_options import check_control_options
 from choqolate.cli.engine_options import Address, Engine, EngineName, check_engine
 from choqolate.cli.research_options import (
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@names_columns
 def compare(
+    columns: Columns,
     scores: OwnScores = None,
     data: DataName = None,
     spurious: Spurious = None,
@@ -95,7 +98,7 @@ def compare(
     check_methods(chosen)
     options = Options(chosen, rule.value, _parameters(nodes, epochs, steps), quick, controls=method is None)
     words = _words(spurious)
-    source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings, others=others)
+    source = _source(scores, columns, data, output, quick, spurious=words, embeddings=embeddings, others=others)
     problem = None if others is None else control_problem(source, NAMES)
     if problem is not None:
         raise ChoqolateError(problem)
@@ -103,7 +106,9 @@ def compare(
 
 
 @app.command()
+@names_columns
 def debias(
+    columns: Columns,
     scores: OwnScores = None,
     data: DataName = None,
     spurious: Spurious = None,
@@ -145,7 +150,9 @@ def debias(
     methods = tuple(dict.fromkeys([*METHODS, *(also or [])]))
     check_methods(methods)
     mitigation = find_experiment("mitigation")
-    source = _source(scores, data, output, quick, spurious=_words(spurious), embeddings=embeddings, images=images)
+    source = _source(
+        scores, columns, data, output, quick, spurious=_words(spurious), embeddings=embeddings, images=images
+    )
     misfit = mitigation.misfit(source)
     if misfit is not None:
         raise ChoqolateError(misfit)
@@ -155,7 +162,9 @@ def debias(
 
 
 @app.command()
+@names_columns
 def reproduce(
+    columns: Columns,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="Table or figure; see --list. All by default.", show_default=False),
@@ -210,6 +219,9 @@ def reproduce(
     """
     _check_given(scores, data)
     check_engine(engine, address)
+    if root is not None and columns:
+        option, *_ = as_options(columns)
+        raise ChoqolateError(f"Expected {option} with --scores, but it is given with --root. Leave it out.")
     if root is not None and (data is not None or scores is not None):
         raise ChoqolateError("Expected one of --root, --scores and --data, but two are given. Leave one out.")
     for option, value in {"--spurious": spurious, "--embeddings": embeddings, "--images": images}.items():
@@ -229,7 +241,7 @@ def reproduce(
     options = Options(methods, rule.value, _parameters(8, epochs, steps), quick)
     if root is None:
         words = _words(spurious)
-        source = _source(scores, data, output, quick, spurious=words, embeddings=embeddings, images=images)
+        source = _source(scores, columns, data, output, quick, spurious=words, embeddings=embeddings, images=images)
         _run(chosen, {source.name: source}, output, seeds, options, processes, (engine, address))
         return
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
@@ -261,6 +273,7 @@ def _words(file: Path | None) -> tuple[str, ...]:
 
 def _source(
     scores: Path | None,
+    columns: Columns,
     data: BundledData | None,
     output: Path,
     quick: bool,
@@ -274,13 +287,18 @@ def _source(
     from dataclasses import replace
 
     from choqolate.cli.show_research import tell
+    from choqolate.cli.terminal import note_columns
     from choqolate.datasets.birds import N_IMAGES
     from choqolate.experiments.engine.reproduction import check_folder
     from choqolate.experiments.engine.sources import QUICK_IMAGES, birds_source, table_source
 
     check_folder(output)
     if scores is not None:
-        return table_source(scores, spurious=spurious, embeddings=embeddings, others=others, images=images)
+        source = table_source(scores, spurious=spurious, embeddings=embeddings, others=others, images=images, **columns)
+        note_columns(scores, columns)
+        return source
+    if columns:
+        raise ChoqolateError(f"Expected SCORES with {as_options(columns)[0]}, but none are given. Name the table.")
     if embeddings is not None:
         raise ChoqolateError("Expected no --embeddings with birds, which have their own. Leave it out.")
     if images is not None:

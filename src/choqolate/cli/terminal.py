@@ -96,7 +96,7 @@ def load_table(path: Path, columns: Columns) -> ConceptScores:
     from choqolate.data.scores import ConceptScores
 
     table = ConceptScores.load(path, **columns)
-    _note_columns(path, columns)
+    note_columns(path, columns)
     return table
 
 
@@ -116,14 +116,15 @@ def open_table(path: Path, streaming: Sequence[str], columns: Columns) -> Concep
             f"{' and '.join(streaming)}."
         )
     table = open_scores(path, stream=True if streaming else None, **columns)
-    _note_columns(path, columns)
+    note_columns(path, columns)
     if isinstance(table, ScoreFile):
         note(f"reading {len(table):,} rows of {path} ({table.n_bytes / 1e6:,.1f} MB of scores) block by block")
     note_labels(path, table)
     return table
 
 
-def _note_columns(path: Path, columns: Columns) -> None:
+def note_columns(path: Path, columns: Columns) -> None:
+    """Say what the columns of a table were taken as, unless it is our own."""
     from choqolate.data.score_files import describe_columns
 
     if said := describe_columns(path, **columns):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from choqolate._util.checks import find_concepts
 from choqolate._util.files import write_bytes
@@ -19,6 +19,7 @@ from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
 from choqolate.concepts.embedding import Embeddings
 from choqolate.concepts.new_images import find_images
 from choqolate.concepts.score_images import dataset_vocabulary, score_images
+from choqolate.data.column_roles import ColumnNames
 from choqolate.data.scores import ConceptScores
 from choqolate.datasets import DATASETS, find_dataset
 from choqolate.datasets.birds import BIRDS, N_IMAGES, render_birds
@@ -47,6 +48,7 @@ class Source:
         core_only: without the spurious concepts.
         in_paper: whether the paper's numbers may stand beside ours.
         images: the folder that the paths of the scores start from, for what mixes images.
+        columns: names of columns of the scores, as pairs of what :meth:`ConceptScores.load` takes by name.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Source:
     in_paper: bool = False
     others: Path | None = None
     images: Path | None = None
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("scores", "embeddings", "others", "images"):  # workers may have another working directory
@@ -81,11 +84,11 @@ class Source:
     @property
     def labels_from(self) -> str | None:
         """What the labels are, if they are not annotations: pseudo-labels, and of which classifier."""
-        return _load(self.scores, self.fingerprint).provenance.labels_from
+        return _load(self.scores, self.fingerprint, self.columns).provenance.labels_from
 
     def load(self) -> ConceptScores:
         """The labelled rows, with a split."""
-        table = _load(self.scores, self.fingerprint)
+        table = _load(self.scores, self.fingerprint, self.columns)
         if self.spurious:
             find_concepts(self.spurious, table.concepts, known="the scores have")
             table = replace(table, spurious=self.spurious)
@@ -118,8 +121,8 @@ def _hash(said: Any) -> str:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, expected: str) -> ConceptScores:
-    table = ConceptScores.load(path)
+def _load(path: Path, expected: str, columns: tuple[tuple[str, str], ...]) -> ConceptScores:
+    table = ConceptScores.load(path, **dict(columns))
     if fingerprint(table) != expected:
         raise ChoqolateError(f"Expected the scores in {path} to stay as they were, but they have changed. Run again.")
     return table.with_split().labelled()
@@ -148,20 +151,22 @@ def table_source(
     others: Path | None = None,
     images: Path | None = None,
     name: str | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Source:
-    """A user's own table of scores.
+    """A user's own table of scores; columns are named as for :meth:`ConceptScores.load`.
 
     Raises:
         ChoqolateError: if the table has no labels, no rows to train or to test on, a class without training rows, or
             lacks a spurious concept; or if none of its images is in the given folder, or some are not embedded.
     """
-    table = ConceptScores.load(path)
+    table = ConceptScores.load(path, **columns)
     if not len(table):
         raise ChoqolateError(f"Expected rows in {path}, but it has none.")
     if images is not None:
         find_images(table, images)
     title = name or path.stem
     source = Source(title, title, path, fingerprint(table), embeddings, spurious, others=others, images=images)
+    source = replace(source, columns=tuple((key, str(name)) for key, name in columns.items() if name is not None))
     rows, vectors = source.load(), load_embeddings(source)  # before the work, not after
     if vectors is not None:
         embedded_rows(rows, vectors)
