@@ -22,7 +22,7 @@ from choqolate._util.text import printable
 from choqolate.concepts.backbones import Backbone
 from choqolate.concepts.claims import remove_abandoned
 from choqolate.concepts.preprocessing import NO_STATE, FileState, Unreadable, file_state
-from choqolate.concepts.vector_store import VectorStore
+from choqolate.concepts.vector_store import DIGEST, VectorStore, check_columns
 from choqolate.data.manifest import Manifest
 from choqolate.data.provenance import BackboneRecord
 from choqolate.datasets.image_search import EMBEDDINGS as DESCRIPTION
@@ -30,6 +30,9 @@ from choqolate.errors import ChoqolateError
 
 FORMAT, FORMAT_VERSION = "choqolate-embeddings", 1
 FILES, ROWS = "files.parquet", "rows.parquet"
+_FILE_KINDS = {"path": pa.string()} | dict.fromkeys(FileState._fields, pa.int64())
+_ROW_KINDS = dict.fromkeys(("path", "label", "split", "group"), pa.string()) | {"digest": DIGEST}
+_LONGEST = 1 << 20  # of a vector
 
 
 Seen = dict[tuple[str, FileState], bytes]  # which content a file had in which state
@@ -45,7 +48,7 @@ class EmbeddingFolder:
 
     def __init__(self, path: Path, backbone: BackboneRecord) -> None:
         self.path, self.backbone = path, backbone
-        self.images = VectorStore(path / "images", backbone.dim or 0)
+        self.images = VectorStore(path / "images", backbone.dim or 0, _FILE_KINDS)
         self.texts = VectorStore(path / "texts", backbone.dim or 0)
 
     @staticmethod
@@ -135,7 +138,9 @@ class EmbeddingFolder:
         with suppress(Unreadable, OSError, pa.ArrowException, KeyError):  # without it files are read again
             state = file_state(str(self.path / FILES))
             if (notes := f"{FILES} {state}") not in passed:
-                seen |= _as_seen(read_sealed(self.path / FILES))
+                table = read_sealed(self.path / FILES)
+                check_columns(table, {"digest": DIGEST} | _FILE_KINDS)
+                seen |= _as_seen(table)
                 passed.add(notes)
         return known, seen
 
@@ -148,7 +153,7 @@ class EmbeddingFolder:
         for (path, state), digest in (self.contents()[1] | fresh).items():
             if path not in newest or state.changed >= newest[path][0].changed:
                 newest[path] = state, digest
-        digests = pa.array([digest for _, digest in newest.values()], pa.binary(32))
+        digests = pa.array([digest for _, digest in newest.values()], DIGEST)
         columns = _file_columns([(path, state) for path, (state, _) in newest.items()])
         write_sealed(self.path / FILES, pa.table({"digest": digests, **columns}), compression="zstd")
 
@@ -165,7 +170,7 @@ class EmbeddingFolder:
                 "label": column(manifest.labels),
                 "split": column(manifest.split),
                 "group": column(manifest.groups),
-                "digest": pa.array(digests, pa.binary(32)),
+                "digest": pa.array(digests, DIGEST),
             }
         )
         facts = {"root": os.path.abspath(manifest.root), "classes": manifest.classes, "source": manifest.source}
@@ -179,7 +184,8 @@ class EmbeddingFolder:
             check_regular(self.path / ROWS, "rows of embeddings")
             table = read_sealed(self.path / ROWS)
             facts = parse_json(table.schema.metadata[b"choqolate"], f"the metadata of {self.path / ROWS}")
-            columns = {name: table[name].to_pylist() for name in ("path", "label", "split", "group", "digest")}
+            check_columns(table, _ROW_KINDS, empty=("label", "split", "group"))
+            columns = {name: table[name].to_pylist() for name in _ROW_KINDS}
             root, classes, source = Path(facts["root"]), tuple(facts["classes"]), str(facts["source"])
             labels_from = facts.get("labels_from")
         except FileNotFoundError as error:
@@ -192,9 +198,10 @@ class EmbeddingFolder:
 
 def _read_backbone(said: Mapping[str, Any]) -> BackboneRecord:
     """The encoder that a description names, all of it."""
-    known = BackboneRecord.from_dict(said)
-    if known.other or None in (known.name, known.identity, known.precision, known.dim):
-        raise ValueError(f"the backbone is {dict(said)}")
+    known = BackboneRecord.from_dict(said) if isinstance(said, Mapping) else BackboneRecord()
+    complete = None not in (known.name, known.identity, known.precision) and 0 < (known.dim or 0) <= _LONGEST
+    if known.other or not complete:
+        raise ValueError(f"the backbone is {said}")
     return known
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,16 @@ from choqolate.errors import ChoqolateError, ChoqolateWarning
 _BLOCK_BYTES = 1 << 27  # vectors in memory at a time: every block reads each shard that has some of them
 _LEAST_ROWS = 256  # of a block, even if a vector is very long
 _PRODUCT_ROWS = 256  # of the products that are given at a time
+DIGEST = pa.binary(32)
 
 
 class VectorStore:
     """A folder of shards with columns ``digest``, ``embedding`` and whatever else is noted beside them.
+
+    Args:
+        folder: of the shards.
+        dim: length of a vector.
+        notes: type of each further column, in shards that have any.
 
     A shard is named by its digests, so that two processes may add to a folder at a time, and what is written twice is
     there once.
@@ -37,13 +43,13 @@ class VectorStore:
     array([[0., 1.]], dtype=float32)
     """
 
-    def __init__(self, folder: Path, dim: int) -> None:
-        self.folder, self.dim = folder, dim
+    def __init__(self, folder: Path, dim: int, notes: Mapping[str, pa.DataType] | None = None) -> None:
+        self.folder, self.dim, self.notes = folder, dim, notes or {}
 
     def add(self, digests: Sequence[bytes], vectors: np.ndarray, notes: Mapping[str, pa.Array] | None = None) -> None:
         """Write one shard: vectors ``(n, d)`` by digest, with columns of notes."""
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = {"digest": pa.array(digests, pa.binary(32)), **(notes or {})}
+        columns = {"digest": pa.array(digests, DIGEST), **(notes or {})}
         columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.dim)
         name = hashlib.sha256(b"".join(digests)).hexdigest()[:24]
         # vectors hardly compress
@@ -69,7 +75,7 @@ class VectorStore:
         """One shard; ``None`` if it is damaged, which sets it aside with a warning, or if it is gone."""
         try:
             table = read_sealed(path, columns)
-            _check_types(table, self.dim)
+            self._check(table, columns)
         except FileNotFoundError:
             return None  # another process set it aside
         except (pa.ArrowInvalid, OSError, KeyError) as error:
@@ -81,6 +87,17 @@ class VectorStore:
                 os.replace(path, path.with_suffix(".damaged"))
             return None
         return table
+
+    def _check(self, table: pa.Table, columns: Sequence[str]) -> None:
+        """Each row of a shard has a digest, and a vector of so many numbers: else rows would get each other's."""
+        kinds = {"digest": DIGEST} | (dict(self.notes) if self.notes.keys() & set(table.column_names) else {})
+        check_columns(table, {name: kind for name, kind in kinds.items() if name in columns})
+        if "embedding" in columns:
+            vectors, kind = table["embedding"], table.schema.field("embedding").type
+            whole = pa.types.is_fixed_size_list(kind) and kind.list_size == self.dim
+            whole = whole and pa.types.is_float32(kind.value_type) and not vectors.null_count
+            if not whole or any(chunk.flatten().null_count for chunk in vectors.chunks):
+                raise pa.ArrowInvalid(f"expected a vector of {self.dim} numbers in every row")
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("*.parquet"))
@@ -150,7 +167,7 @@ class FoundVectors:
         result = np.empty((len(shards), self.store.dim), dtype=np.float32)
         order = np.argsort(shards, kind="stable")
         numbers, starts = np.unique(shards[order], return_index=True)
-        for number, targets in zip(numbers, np.split(order, starts[1:]), strict=True):
+        for number, targets in zip(numbers, np.split(order, starts[1:]), strict=False):  # nothing has one part
             table = self.store.read_shard(self.paths[number], ["embedding"])
             if table is None:
                 raise _missing(len(targets), len(self), self.store.folder)
@@ -191,17 +208,22 @@ def _missing(n_missing: int, n_wanted: int, folder: Path) -> ChoqolateError:
     )
 
 
-def _check_types(table: pa.Table, dim: int) -> None:
-    """Each row of a shard has a digest, and a vector of so many numbers: else rows would get each other's."""
-    if "digest" in table.column_names:
-        digests = table["digest"]
-        if digests.type != pa.binary(32) or digests.null_count:
-            raise pa.ArrowInvalid("expected a digest of 32 bytes in every row")
-    if "embedding" in table.column_names:
-        vectors, kind = table["embedding"], table.schema.field("embedding").type
-        whole = pa.types.is_fixed_size_list(kind) and kind.list_size == dim and pa.types.is_float32(kind.value_type)
-        if not whole or vectors.null_count or any(chunk.flatten().null_count for chunk in vectors.chunks):
-            raise pa.ArrowInvalid(f"expected a vector of {dim} numbers in every row")
+def check_columns(table: pa.Table, kinds: Mapping[str, pa.DataType], *, empty: Collection[str] = ()) -> None:
+    """Find out whether a table has the columns that were written to it.
+
+    Args:
+        table: as it was read.
+        kinds: the type of each column.
+        empty: columns that may have cells without a value.
+
+    Raises:
+        pa.ArrowInvalid: if one is missing, is there twice, has another type, or has a cell without a value.
+    """
+    for name, kind in kinds.items():
+        places = table.schema.get_all_field_indices(name)
+        column = table.column(places[0]) if len(places) == 1 else None
+        if column is None or column.type != kind or (column.null_count and name not in empty):
+            raise pa.ArrowInvalid(f"expected {kind} in every row of the column {name!r}")
 
 
 def _matrix(column: pa.ChunkedArray, dim: int) -> np.ndarray:

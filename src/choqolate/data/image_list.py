@@ -97,7 +97,7 @@ def _read(text: TextIO, file: Path, wanted: Mapping[str, Sequence[str]], require
     start, header = next(((n, line) for n, line in enumerate(text, 1) if line.strip()), (0, ""))
     if not header:
         raise ChoqolateError(f"expected a header and rows in {file}, the file is empty")
-    separator, names = _header(header, wanted)
+    separator, names = _header(header, wanted, file)
     places = {column: _place(names, accepted, file) for column, accepted in wanted.items()}
     for column in required:
         if places[column] is None:
@@ -127,7 +127,7 @@ def _read(text: TextIO, file: Path, wanted: Mapping[str, Sequence[str]], require
     return Columns(cells, numbers)
 
 
-def _header(line: str, wanted: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
+def _header(line: str, wanted: Mapping[str, Sequence[str]], file: Path) -> tuple[str, list[str]]:
     """The separator that finds most of the wanted columns, and the names between."""
     accepted = {name for names in wanted.values() for name in names}
 
@@ -135,8 +135,11 @@ def _header(line: str, wanted: Mapping[str, Sequence[str]]) -> tuple[str, list[s
         names = _cut(line, separator)
         return sum(name.lower() in accepted for name in names), len(names)
 
-    separator = max((",", ";", "\t"), key=found)
-    return separator, _cut(line, separator)
+    try:
+        separator = max((",", ";", "\t"), key=found)
+        return separator, _cut(line, separator)
+    except csv.Error as error:
+        raise ChoqolateError(f"expected the names of columns in the first line of {file}: {error}") from None
 
 
 def _cut(line: str, separator: str) -> list[str]:

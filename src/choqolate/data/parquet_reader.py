@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from choqolate._util.json_files import parse_json
 from choqolate._util.memory import available_memory
 from choqolate._util.sealed_parquet import Seal
+from choqolate._util.text import listed
 from choqolate.data.column_roles import ROW_COLUMNS, ColumnNames, check_cells, column_roles, told_roles
 from choqolate.data.source_errors import AGAIN, naming
 from choqolate.errors import ChoqolateError
@@ -102,6 +103,9 @@ class ParquetReader:
                 self._is_own = True
                 if any(name is not None for name in columns.values()):
                     raise ChoqolateError(f"Expected no names of columns, because {path} is a table of choqolate.")
+                twice = [name for name in ("scores", *ROW_COLUMNS) if names.count(name) > 1]
+                if twice:
+                    raise ChoqolateError(f"expected each column once in {path}, got {listed(twice)} twice: {AGAIN}")
                 self.about = _read_document(document, path)
                 self.concepts = tuple(self.about.pop("concepts"))
                 self._roles = {role: role for role in ROW_COLUMNS if role in names}
@@ -267,15 +271,20 @@ def _read_document(text: bytes, path: Path) -> dict[str, Any]:
             "or save the table as CSV with the newer one"
         )
     try:
-        fields: dict[str, Any] = {name: list(document[name]) for name in ("concepts", "classes", "spurious")}
-        fields["provenance"] = dict(document["provenance"])
-    except (KeyError, TypeError, ValueError):
+        fields: dict[str, Any] = {name: document[name] for name in ("concepts", "classes", "spurious", "provenance")}
+    except KeyError:
         raise ChoqolateError(damaged) from None
+    if not isinstance(fields["provenance"], dict) or not all(map(_are_texts, list(fields.values())[:3])):
+        raise ChoqolateError(damaged)
     return fields
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _are_texts(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _is_list(kind: pa.DataType) -> bool:
