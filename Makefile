@@ -2,11 +2,12 @@
 
 PYTHON  ?= python3
 WORKERS ?= auto
+SCALE   ?= 100
 BIN     := .venv/bin
 STAMP   := .venv/.setup-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test trust lint bench mini clean
+.PHONY: help setup demo test trust fuzz lint bench mini clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +24,9 @@ test: $(STAMP) ## run the whole test suite, doctests and a browser included
 trust: $(STAMP) ## kill, flip, fault and fuzz what is written and read, for long, and print the table
 	@sh tools/browser.sh
 	@$(BIN)/python -m tests.trust -n $(WORKERS)
+
+fuzz: $(STAMP) ## fuzz every parser for long: SCALE times (100) what make test does
+	@CHOQOLATE_TRUST=$(SCALE) $(BIN)/python -m tests.trust -n $(WORKERS) tests/trust/test_fuzz_*.py
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff check
