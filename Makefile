@@ -1,10 +1,13 @@
-# Needs make and a Python 3.11 or later with venv; everything else goes into .venv.
+# Needs make and a Python 3.11 or later with venv; everything else goes into .venv. With the oldest versions:
+#     make test VENV=.venv-min CONSTRAINTS=constraints-min.txt
 
-PYTHON  ?= python3
-WORKERS ?= auto
-SCALE   ?= 100
-BIN     := .venv/bin
-STAMP   := .venv/.setup-done
+PYTHON      ?= python3
+WORKERS     ?= auto
+SCALE       ?= 100
+VENV        ?= .venv
+CONSTRAINTS ?= constraints.txt
+BIN         := $(VENV)/bin
+STAMP       := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test trust fuzz lint bench mini clean
@@ -41,11 +44,11 @@ mini: $(STAMP) ## train the small encoder that comes with the package anew (abou
 
 clean: ## remove caches, builds and what the commands write by default; .venv stays
 	@rm -rf build dist choqolate-demo choqolate-compare choqolate-debias choqolate-paper gradient-analysis .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+	@find . -path "./.venv*" -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # -qq keeps errors and drops pip's warnings about the machine it runs on.
-$(STAMP): pyproject.toml constraints.txt hatch_build.py $(wildcard src/choqolate/integral/*.[ch])
-	@echo "Setting up .venv (a few minutes the first time)"
-	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(STAMP): pyproject.toml $(CONSTRAINTS) hatch_build.py $(wildcard src/choqolate/integral/*.[ch])
+	@echo "Setting up $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev]'
 	@touch $@

@@ -231,7 +231,7 @@ def test_lengths_that_are_no_numbers_are_refused(server, length):
 def test_a_length_that_is_not_the_body_s_harms_nobody(server):
     head = "POST /api/model HTTP/1.1\r\nHost: localhost\r\nX-Choqolate-Studio: 1\r\nContent-Type: application/json\r\n"
     short = server.raw(f'{head}Content-Length: 3\r\nConnection: close\r\n\r\n{{"format": 1}}'.encode())
-    assert short.split()[1] == b"422"
+    assert short.split()[1] in (b"400", b"422")  # what is left over may be read as a request first
     assert server.raw(f"{head}Content-Length: 300\r\n\r\n{{}}".encode(), patience=0.3) == b""
     both = f"{head}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{{}}"
     assert server.raw(both.encode(), patience=0.5).split()[1:2] in ([], [b"400"], [b"422"])
