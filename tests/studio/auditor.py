@@ -94,8 +94,13 @@ def audited(model, table, *removed):
     edited = model.remove_concepts(removed) if removed else model
     rows = table.part("val")
     right = edited.predict(rows) == rows.labels
-    worst = min(right[rows.groups == group].mean() for group in set(rows.groups))
+    worst = min(right[rows.groups == group].mean() for group in measurable(rows))
     return as_shown(right.mean()), as_shown(worst)
+
+
+def measurable(rows):
+    """The groups with enough rows to tell."""
+    return [group for group in set(rows.groups) if (rows.groups == group).sum() >= 10]
 
 
 def as_shown(share):

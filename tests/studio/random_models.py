@@ -18,7 +18,7 @@ from choqolate.studio.model_arrays import describe_network
 
 CONCEPTS = ("sea", "lake", "crest", "long bill", "webbed feet", "forest", 'it\'s a "bird"')
 CLASSES = np.array(["gull", "owl", "wren"])
-N_ROWS = 24
+N_ROWS = 36
 FORMS = {
     "pairwise": {},
     "factored": {"interactions": "factored", "rank": 2},

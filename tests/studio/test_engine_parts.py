@@ -350,6 +350,8 @@ def test_shares_and_changes_are_those_of_the_metrics(page):
     assert (got["change"]["gained"], got["change"]["lost"]) == (change.gained, change.lost)
     assert got["change"]["change"] == pytest.approx(change.value)
     assert got["change"]["p"] == pytest.approx(change.p_value)
+    assert got["change"]["n"] == change.rows
+    assert (got["change"]["low"], got["change"]["high"]) == pytest.approx(change.interval)
     assert got["still"] == 1
     low, high = cq.metrics.wilson_interval((before[known] == truth).sum(), known.sum())
     assert (got["measure"]["low"], got["measure"]["high"]) == pytest.approx((low, high))

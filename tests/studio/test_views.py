@@ -9,8 +9,11 @@ import re
 import numpy as np
 import pytest
 
+import choqolate as cq
+from choqolate.analysis.comparison import compare_evaluations
+from choqolate.analysis.interval_text import change_text, percent_range, point_range
 from choqolate.studio import create_app, export_studio
-from tests.studio.auditor import as_shown, audited, auditor
+from tests.studio.auditor import as_shown, audited, auditor, measurable
 from tests.studio.running import running
 
 
@@ -35,7 +38,8 @@ def row_of_table(me, name):
 def test_the_numbers_of_classes_and_groups_are_those_of_python(browser, address, model, table):
     rows = table.part("val")
     sizes = {group: int((rows.groups == group).sum()) for group in set(rows.groups)}
-    assert min(sizes.values()) < 30 < max(sizes.values())
+    assert min(sizes.values()) < 10
+    assert max(sizes.values()) > 30
     with auditor(browser, address) as me:
         me.open()
         me.remove("sea")
@@ -45,9 +49,39 @@ def test_the_numbers_of_classes_and_groups_are_those_of_python(browser, address,
             for name in names:
                 some = rows.take(column == name)
                 said = row_of_table(me, name)
+                assert ("few images" in said) == (len(some) < 30)
+                assert ("too few to tell" in said) == (len(some) < 10)
+                if len(some) < 10:
+                    assert "%" not in said
+                    continue
                 assert f"{accuracy(model, some)}%" in said
                 assert f"{accuracy(edited, some)}%" in said
-                assert ("few images" in said) == (len(some) < 30)
+                change = cq.metrics.paired_change(*(one.predict(some) == some.labels for one in (model, edited)))
+                if change.gained + change.lost:
+                    assert point_range(change.interval).replace("−", "-") in said.replace("−", "-")
+
+
+def test_changes_are_shown_with_their_intervals_and_the_baseline_beside_them(browser, address, model, table):
+    rows, edited = table.part("val"), model.remove_concepts("sea")
+    compared = compare_evaluations(*(cq.evaluate(one, rows, "all", concept_counts=()) for one in (model, edited)))
+    worst, change = compared.worst_group
+    with auditor(browser, address) as me:
+        me.open()
+        said = row_of_table(me, f"Always predict {compared.before.majority_class}")
+        assert f"{as_shown(compared.before.majority.value)}%" in said
+        me.remove("sea")
+        me.press("1")
+        effect = me.page.locator(".draft .effect").inner_text()
+        assert f"accuracy {change_text(compared.overall)}" in effect
+        expected = change_text(change) if change.gained + change.lost else "no change"
+        assert f"worst group before ({worst}) {expected}" in effect
+        told = me.page.locator(".strip-figure span[title]").first.get_attribute("title")
+        assert change_text(compared.overall) in told
+        me.commit("test")
+        me.press("5")
+        said = " ".join(me.page.locator(".commit-numbers").last.inner_text().split())
+        assert change_text(compared.overall) in said
+        assert f"({percent_range(compared.after.overall.interval)})" in said
 
 
 def test_nodes_are_clouds_and_formulas_that_an_edit_redraws(browser, address, model):
@@ -96,7 +130,9 @@ def test_a_concept_can_be_reweighted_and_removed_in_chosen_nodes(browser, addres
 
 
 def test_concepts_are_ranked_by_what_their_removal_does(browser, address, model, table):
-    impact = model.removal_impact(table.part("val"))
+    rows = table.part("val")
+    impact = model.removal_impact(rows)
+    impact["worst_group"] = model.removal_impact(rows.take(np.isin(rows.groups, measurable(rows))))["worst_group"]
     with auditor(browser, address) as me:
         me.open("#view=concept&concept=sea")
         me.page.get_by_text(re.compile(r"rank \d of 6")).first.wait_for()

@@ -74,12 +74,12 @@ class Workshop:
         if not len(rows):
             return None
         result = evaluate(model, self.bundle.rows.table.take(rows), "all", concept_counts=())
-        groups = [_hits(share.hits, share.rows, name) for name, share in result.by_group.items()]
+        worst = result.worst_measurable_group
         return {
             "all": _hits(result.overall.hits, result.overall.rows),
             "classes": [_hits(share.hits, share.rows, name) for name, share in result.by_class.items()],
-            "groups": groups,
-            "worst_group": min(groups, key=lambda group: group["accuracy"], default=None),
+            "groups": [_hits(share.hits, share.rows, name) for name, share in result.by_group.items()],
+            "worst_group": None if worst is None else _hits(worst[1].hits, worst[1].rows, worst[0]),
         }
 
     def values(self, model: ChoqolateClassifier, places: Sequence[int]) -> dict[str, list[Any]]:

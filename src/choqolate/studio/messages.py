@@ -141,7 +141,7 @@ class NamedHits(Hits):
 
 
 class Measured(BaseModel):
-    """How good a model is on some labeled rows: all of them, each class and each group, and the worst group."""
+    """How good a model is on some labeled rows: all, each class and group, and the worst group of ten rows or more."""
 
     all: Hits
     classes: list[NamedHits]

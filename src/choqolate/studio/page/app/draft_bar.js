@@ -1,6 +1,6 @@
 import { button, h, replace, say } from "./dom.js";
-import { counted, editText, points } from "./format.js";
-import { flips, measureAll } from "../engine/metrics.js";
+import { changeText, counted, editText } from "./format.js";
+import { flips, measureAll, pairedChange } from "../engine/metrics.js";
 
 /** The bar at the bottom: the draft, what it changes, and the reason with which it is committed. */
 export function draftBar(app) {
@@ -33,11 +33,14 @@ export function draftBar(app) {
 
 function effectText(app) {
   const rows = app.auditRows;
-  const [before, after] = ["committed", "now"].map((key) => measureAll(app.network, app.rows, app.states[key], rows));
+  const { committed, now } = app.states;
+  const before = measureAll(app.network, app.rows, committed, rows);
+  const change = (some) => changeText(pairedChange(app.rows, committed.predicted, now.predicted, some));
   const changed = flips(app.states.committed.predicted, app.states.now.predicted, rows).length;
-  const parts = after.all.n ? [`accuracy ${points(after.all.accuracy - before.all.accuracy)} points`] : [];
-  if (after.worstGroup && before.worstGroup) {
-    parts.push(`worst group ${points(after.worstGroup.accuracy - before.worstGroup.accuracy)} points`);
+  const parts = before.all.n ? [`accuracy ${change(rows)}`] : [];
+  if (before.worstGroup) {
+    const { index, name } = before.worstGroup;
+    parts.push(`worst group before (${name}) ${change(rows.filter((i) => app.rows.group[i] === index))}`);
   }
   parts.push(`${counted(changed, "image")} flipped`);
   return `Since the last commit: ${parts.join(", ")}`;

@@ -1,3 +1,5 @@
+import { TOO_FEW } from "../engine/metrics.js";
+
 const NOTHING = "–";
 
 /** "84.2%" */
@@ -23,6 +25,17 @@ export function points(value, digits = 1) {
 export function interval(low, high, digits = 1) {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return NOTHING;
   return `${(100 * low).toFixed(digits)} to ${(100 * high).toFixed(digits)}`;
+}
+
+/** "−4.2 to +20.2": the interval of a change, in points. */
+export function pointRange(low, high) {
+  return Number.isFinite(low) && Number.isFinite(high) ? `${points(low)} to ${points(high)}` : NOTHING;
+}
+
+/** "+8.3 points (−4.2 to +20.2)" of what the engine tells of a change on the same rows. */
+export function changeText({ n, gained, lost, change, low, high }) {
+  if (n < TOO_FEW) return `too few to tell (${counted(n, "image")})`;
+  return gained + lost ? `${points(change)} points (${pointRange(low, high)})` : "no change";
 }
 
 /** "6,000" */

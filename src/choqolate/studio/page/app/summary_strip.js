@@ -1,7 +1,7 @@
 import { h, replace } from "./dom.js";
-import { count, counted, percent } from "./format.js";
+import { changeText, count, counted, interval, percent, pText } from "./format.js";
 import { ROLES } from "./selection.js";
-import { measureAll } from "../engine/metrics.js";
+import { measureAll, pairedChange, TOO_FEW } from "../engine/metrics.js";
 import { changeMark } from "../parts/change_mark.js";
 
 /** The numbers that stay in sight: accuracy and worst group, original, at the last commit, and now. */
@@ -22,8 +22,10 @@ function content(app) {
     h("p", { class: "strip-rows", title: `Edits are judged on the audit rows: ${app.document.rows.audit}` },
       "On ", h("strong", {}, loadedText(app)),
       h("span", { class: "strip-legend", "aria-hidden": "true" }, "original → committed → now")),
-    measured.now.all.n > 0 && figure("Accuracy", measured, (one) => one.all.accuracy),
-    measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup?.accuracy, measured.now.worstGroup.name),
+    measured.now.all.n > 0 && figure("Accuracy", measured, (one) => one.all, paired(app, rows)),
+    measured.now.worstGroup && figure("Worst group", measured, (one) => one.worstGroup,
+      paired(app, rows.filter((i) => app.rows.group[i] === measured.original.worstGroup.index)),
+      measured.now.worstGroup.name, measured.original.worstGroup.name),
     h("div", { class: "strip-figure" }, h("p", { class: "strip-label" }, "Flipped"),
       h("a", { class: "strip-now", "data-key": "flipped", "aria-label": `${counted(flipped, "flipped image")}`,
         title: "Images whose prediction differs from the original model", href: "#view=images&flipped=original&role=audit", onclick: (event) => {
@@ -41,13 +43,24 @@ function loadedText(app) {
   return `${loaded < total ? `${count(loaded)} of ` : ""}${counted(Math.max(loaded, total), "audit row")}`;
 }
 
-function figure(label, measured, value, detail) {
-  const [original, committed, now] = ["original", "committed", "now"].map((key) => value(measured[key]) ?? Number.NaN);
-  const change = now - original;
+function paired(app, rows) {
+  return pairedChange(app.rows, app.states.original.predicted, app.states.now.predicted, rows);
+}
+
+/** Accuracies three ways; the change is that of the same rows: all, or the group that was worst originally. */
+function figure(label, measured, value, change, detail, changed) {
+  const parts = ["original", "committed", "now"].map((key) => value(measured[key]));
+  const [original, committed, now] = parts.map((one) => one.accuracy);
+  const { low, high, n } = parts[2];
+  const told = `${changed ? `${changed}: ` : ""}${changeText(change)}, ${pText(change.p)}`;
   const step = (name, text, kind = "") => h("span", { class: `strip-step ${kind}` }, text, h("small", {}, name));
   const arrow = () => h("span", { class: "strip-arrow", "aria-hidden": "true" }, "→");
   return h("div", { class: "strip-figure" },
     h("p", { class: "strip-label" }, label, detail && h("span", { class: "strip-detail name" }, detail)),
     h("p", { class: "strip-steps" }, step("original", percent(original)), arrow(), step("committed", percent(committed)), arrow(),
-      step("now", percent(now), "strip-now"), Math.abs(change) >= 5e-4 && changeMark(change)));
+      step("now", percent(now), "strip-now"),
+      h("small", { class: "note strip-range", title: "95% interval of the accuracy now" },
+        n < TOO_FEW ? "too few to tell" : interval(low, high)),
+      change.gained + change.lost > 0 && n >= TOO_FEW && h("span", { title: told }, changeMark(change.change),
+        h("small", { class: "note" }, ` ${pText(change.p)}`))));
 }

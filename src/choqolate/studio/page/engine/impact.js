@@ -1,7 +1,7 @@
 // What the removal of each concept alone would do to accuracy, to the worst group and to predictions.
 
 import { EditError } from "./edit_error.js";
-import { measure } from "./metrics.js";
+import { measure, TOO_FEW } from "./metrics.js";
 import { argmax } from "./network.js";
 
 const MOST_STEPS = 2e7; // concepts removed, times concepts: the time that a removal takes grows with their number
@@ -77,11 +77,11 @@ function taken(rows, rowIndexes) {
   };
 }
 
-/** Places of the rows of each group that has labelled ones. */
+/** Places of the rows of each group that has enough labelled ones to tell. */
 function groupMembers(rows, rowIndexes, count) {
   const members = Array.from({ length: count }, () => []);
   rowIndexes.forEach((i, place) => {
     if (rows.group[i] >= 0 && rows.label[i] >= 0) members[rows.group[i]].push(place);
   });
-  return members.filter((some) => some.length);
+  return members.filter((some) => some.length >= TOO_FEW);
 }

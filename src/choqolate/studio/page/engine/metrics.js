@@ -2,8 +2,11 @@
 
 const Z = 1.959963984540054; // of a 95% interval
 
+/** Rows below which nothing is told of a share or of a change. */
+export const TOO_FEW = 10;
+
 /** Wilson's 95% interval of a share of n rows; (0, 1) of no rows. */
-function wilson(hits, n) {
+export function wilson(hits, n) {
   if (!(n > 0)) return [0, 1];
   const rows = Math.max(n, 1);
   const [share, square] = [hits / rows, (Z * Z) / rows];
@@ -34,7 +37,7 @@ export function measure(rows, predicted, rowIndexes) {
   return { n, hits, accuracy, low, high };
 }
 
-/** Accuracy on some rows: of all, of each class, of each group, and of the group with the smallest. */
+/** Accuracy on some rows: of all, of each class, of each group, and of the group with the smallest, see TOO_FEW. */
 export function measureAll(network, rows, state, rowIndexes) {
   const parts = (column, names) => {
     const members = names.map(() => []);
@@ -51,7 +54,7 @@ export function measureAll(network, rows, state, rowIndexes) {
 }
 
 function smallest(groups) {
-  const known = groups.map((one, index) => ({ index, ...one })).filter((one) => one.n > 0);
+  const known = groups.map((one, index) => ({ index, ...one })).filter((one) => one.n >= TOO_FEW);
   return known.reduce((worst, one) => (worst && worst.accuracy <= one.accuracy ? worst : one), null);
 }
 
@@ -67,19 +70,30 @@ export function flips(before, after, rowIndexes) {
   return Int32Array.from(rowIndexes).filter((i) => before[i] !== after[i]);
 }
 
-/** Rows that became right or wrong, the (weighted) change of the accuracy, and the p value of McNemar's exact test. */
+/**
+ * Rows that became right or wrong, of how many, the (weighted) change of the accuracy with its 95% interval (Bonett and
+ * Price, on the effective number of rows), and the p value of McNemar's exact test.
+ */
 export function pairedChange(rows, before, after, rowIndexes) {
-  let [gained, lost, change, total] = [0, 0, 0, 0];
+  let [n, gained, lost, total, squares, better, worse] = [0, 0, 0, 0, 0, 0, 0];
   for (const i of rowIndexes) {
     if (rows.label[i] < 0) continue;
     const [was, is] = [before[i] === rows.label[i], after[i] === rows.label[i]];
+    n += 1;
     total += rows.weight[i];
+    squares += rows.weight[i] ** 2;
     if (was === is) continue;
-    change += is ? rows.weight[i] : -rows.weight[i];
-    if (is) gained += 1;
-    else lost += 1;
+    if (is) [gained, better] = [gained + 1, better + rows.weight[i]];
+    else [lost, worse] = [lost + 1, worse + rows.weight[i]];
   }
-  return { gained, lost, change: change / total, p: twoSided(gained, lost) };
+  const [low, high] = changeInterval(better / total, worse / total, squares > 0 ? (total * total) / squares : 0);
+  return { n, gained, lost, change: (better - worse) / total, low, high, p: twoSided(gained, lost) };
+}
+
+function changeInterval(better, worse, n) {
+  const [p, q] = [better, worse].map((share) => (share * n + 1) / (n + 2));
+  const reach = Z * Math.sqrt((p + q - (p - q) ** 2) / (n + 2));
+  return [Math.max(p - q - reach, -1), Math.min(p - q + reach, 1)];
 }
 
 /** How often chance alone splits so many rows at least as unevenly. */

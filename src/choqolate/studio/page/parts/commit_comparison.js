@@ -1,6 +1,6 @@
 import { field, h, replace, select } from "../app/dom.js";
-import { count, counted, interval, pText, percent, points } from "../app/format.js";
-import { flips, measureAll, pairedChange } from "../engine/metrics.js";
+import { count, counted, percent, pointRange, points, pText } from "../app/format.js";
+import { flips, measureAll, pairedChange, TOO_FEW } from "../engine/metrics.js";
 import { openImage } from "./image_picks.js";
 
 const MOST_IMAGES = 18;
@@ -42,8 +42,10 @@ function content(app, first, second) {
   const paired = pairedChange(app.rows, first.predicted, second.predicted, rows);
   const flipped = flips(first.predicted, second.predicted, rows);
   const [part, was, is] = b.groups.length ? ["groups", a.groups, b.groups] : ["classes", a.classes, b.classes];
-  const parts = is.map((one, k) => [one.name, was[k], one]).filter(([, , one]) => one.n);
-  const lines = [["All rows", a.all, b.all], ...mostChanged(parts)];
+  const column = b.groups.length ? app.rows.group : app.rows.label;
+  const change = (k) => pairedChange(app.rows, first.predicted, second.predicted, rows.filter((i) => column[i] === k));
+  const parts = is.map((one, k) => [one.name, was[k], one, k]).filter(([, , one]) => one.n);
+  const lines = [["All rows", a.all, b.all, paired], ...mostChanged(parts).map(([name, one, other, k]) => [name, one, other, change(k)])];
   return [
     b.all.n > 0 && lineTable(lines),
     parts.length > MOST_LINES && h("p", { class: "note" }, `The ${MOST_LINES} of ${count(parts.length)} ${part} that change the most.`),
@@ -56,16 +58,18 @@ function content(app, first, second) {
 /** All of a few parts, in their order; of many those with the largest change first. */
 function mostChanged(parts) {
   if (parts.length <= MOST_LINES) return parts;
-  const change = ([, one, other]) => Math.abs(other.accuracy - one.accuracy) || 0;
+  const change = ([, one, other]) => (other.n < TOO_FEW ? -1 : Math.abs(other.accuracy - one.accuracy) || 0);
   return [...parts].sort((a, b) => change(b) - change(a)).slice(0, MOST_LINES);
 }
 
 function lineTable(lines) {
   return h("div", { class: "scroll" }, h("table", { class: "wide" }, h("caption", { class: "visually-hidden" }, "Accuracy at the two commits"),
-    h("thead", {}, h("tr", {}, ["Rows", "First", "Second", "Change", "95% interval", "Images"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, lines.map(([name, one, other]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
-      h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(other.accuracy - one.accuracy)),
-      h("td", {}, interval(other.low, other.high)), h("td", {}, count(other.n)))))));
+    h("thead", {}, h("tr", {}, ["Rows", "First", "Second", "Change", "95% interval of the change", "Images"].map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, lines.map(([name, one, other, change]) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
+      other.n < TOO_FEW ? h("td", { colspan: "4", class: "note" }, "too few to tell") : [
+        h("td", {}, percent(one.accuracy)), h("td", {}, percent(other.accuracy)), h("td", {}, points(change.change)),
+        h("td", {}, pointRange(change.low, change.high))],
+      h("td", {}, count(other.n)))))));
 }
 
 function changeText({ gained, lost, p }, n) {

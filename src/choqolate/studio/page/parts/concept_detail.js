@@ -1,5 +1,6 @@
 import { h, replace } from "../app/dom.js";
 import { counted, percent, share } from "../app/format.js";
+import { TOO_FEW } from "../engine/metrics.js";
 import { changeMark } from "./change_mark.js";
 import { conceptEdit } from "./concept_edit.js";
 import { conceptMarks, markBadges } from "./concept_marks.js";
@@ -40,7 +41,7 @@ export function conceptDetail(app, view, ranking) {
       Math.abs(now.conceptShares[concept] - original.conceptShares[concept]) >= 5e-5
         && h("span", { class: "note" }, `, originally ${share(original.conceptShares[concept])}`));
     edit.update(marks[concept]);
-    replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking));
+    replace(effect, h("h3", {}, "If it alone is removed"), effectOf(concept, marks[concept], view, ranking, app.auditRows.length));
     places.update(concept);
     strip.update(concept);
     siblings.update(concept, marks);
@@ -53,7 +54,7 @@ function panel(title, note, content) {
     note && h("p", { class: "note" }, note), content);
 }
 
-function effectOf(concept, mark, view, ranking) {
+function effectOf(concept, mark, view, ranking, rows) {
   if (mark.removed) return h("p", { class: "note" }, "It is already removed.");
   const effect = ranking.one(concept, view.mode);
   const { impact, progress } = ranking.each(view.mode);
@@ -61,10 +62,12 @@ function effectOf(concept, mark, view, ranking) {
   if (effect.refusal) return h("p", { class: "note" }, effect.refusal);
   const rank = (changes) => (progress === 1 && changes ? rankOf(changes, concept) : "");
   return h("dl", { class: "effect-list" },
-    figure("Accuracy", effect.accuracyNow, effect.accuracyChange, rank(impact?.accuracyChange)),
+    rows >= TOO_FEW && figure("Accuracy", effect.accuracyNow, effect.accuracyChange, rank(impact?.accuracyChange)),
     Number.isFinite(effect.worstGroupNow)
       && figure("Worst group", effect.worstGroupNow, effect.worstGroupChange, rank(impact?.worstGroupChange)),
-    h("div", {}, h("dt", {}, "Flipped"), h("dd", {}, counted(effect.flips, "image"))));
+    h("div", {}, h("dt", {}, "Flipped"), h("dd", {}, counted(effect.flips, "image"))),
+    h("div", {}, h("dt", {}, "Measured on"), h("dd", {}, counted(rows, "audit row"),
+      h("small", { class: "note" }, rows < TOO_FEW ? " too few to tell" : ` one image is ${(100 / rows).toFixed(1)} points`))));
 }
 
 function figure(label, now, change, rank) {

@@ -1,6 +1,7 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, interval, percent } from "../app/format.js";
+import { count, interval, percent, pointRange, pText } from "../app/format.js";
 import { FILTERS } from "../app/selection.js";
+import { TOO_FEW } from "../engine/metrics.js";
 import { changeMark } from "./change_mark.js";
 import { intervalBar } from "./interval_bar.js";
 import { axisStart, FEW, scoreParts } from "./score_rows.js";
@@ -39,7 +40,7 @@ function tableHead(start) {
   const column = (text, properties) => h("th", { scope: "col", ...properties }, text);
   return h("thead", {}, h("tr", {},
     column(h("span", { class: "visually-hidden" }, "Rows"), { class: "of" }),
-    column(original), column(committed), column(now), column(change, { title: "Points from the original to now" }),
+    column(original), column(committed), column(now), column(change, { title: "Points from the original to now, on the same images, with its 95% interval" }),
     h("th", { class: "drawn", "aria-hidden": "true" },
       h("span", { class: "axis" }, h("span", {}, percent(start, 0)), h("span", {}, "100%"))),
     column(range, { class: "range", title: "Wilson interval of the accuracy now" }),
@@ -59,16 +60,29 @@ function tablePart(app, part, start, isOpen, toggle) {
 
 function tableRow(app, row, start) {
   const { original, committed, now } = row;
-  return h("tr", { class: row.key === "all" ? "whole" : null },
-    h("th", { scope: "row", class: "of" }, rowName(app, row)),
-    h("td", {}, percent(original.accuracy)),
-    h("td", {}, percent(committed.accuracy)),
+  const name = h("th", { scope: "row", class: "of" }, rowName(app, row));
+  if (now.n < TOO_FEW) {
+    return h("tr", { class: row.key === "all" ? "whole" : null }, name,
+      h("td", { colspan: "4", class: "note" }, "too few to tell"), h("td", { class: "drawn" }), h("td", { class: "range" }),
+      h("td", { class: "images" }, count(now.n)));
+  }
+  return h("tr", { class: row.key === "all" ? "whole" : null }, name,
+    h("td", {}, row.fixed ? "" : percent(original.accuracy)),
+    h("td", {}, row.fixed ? "" : percent(committed.accuracy)),
     h("td", { class: "now" }, percent(now.accuracy)),
-    h("td", {}, changeMark(now.accuracy - original.accuracy)),
+    h("td", {}, row.change && changeCell(row.change)),
     h("td", { class: "drawn", "aria-hidden": "true" },
       intervalBar({ low: now.low, high: now.high, now: now.accuracy, original: original.accuracy }, start)),
     h("td", { class: "range" }, interval(now.low, now.high)),
     h("td", { class: "images" }, count(now.n)));
+}
+
+/** The change with its interval, if any prediction became right or wrong. */
+function changeCell(change) {
+  const { gained, lost, low, high, p } = change;
+  const changed = gained + lost > 0;
+  return [changeMark(change.change), changed && h("small", { class: "note change-range", title: `McNemar test: ${pText(p)}` },
+    ` ${pointRange(low, high)}`)];
 }
 
 function rowName(app, row) {
@@ -77,7 +91,7 @@ function rowName(app, row) {
   return [
     h("span", { class: "name" }, row.selection ? `Selection: ${row.label}` : row.label), " ",
     row.worst && h("span", { class: "badge warn" }, "worst group"), " ",
-    row.now.n < FEW && h("span", { class: "badge", title: fewText }, "few images"), " ",
+    !row.fixed && row.now.n < FEW && h("span", { class: "badge", title: fewText }, "few images"), " ",
     clear,
     row.detail && h("small", { class: "note detail" }, row.detail),
   ];

@@ -1,9 +1,8 @@
 import { button, h, replace } from "../app/dom.js";
-import { count, counted, interval, pText, percent } from "../app/format.js";
+import { changeText, count, counted, interval, percent, pText } from "../app/format.js";
 import { selectionText } from "../app/selection.js";
-import { measure, pairedChange } from "../engine/metrics.js";
+import { measure, pairedChange, TOO_FEW } from "../engine/metrics.js";
 import { distinguishing } from "../engine/moments.js";
-import { changeMark } from "./change_mark.js";
 import { conceptLink, removalStage } from "./concept_link.js";
 import { divergingBars } from "./diverging_bars.js";
 import { foldablePanel } from "./fold.js";
@@ -26,14 +25,19 @@ function sliceContent(app) {
   const labelled = rows.filter((row) => app.rows.label[row] >= 0);
   if (!labelled.length) return [head, h("p", { class: "note" }, "None of them has a label, so there is no accuracy.")];
   const training = labelled.filter((row) => app.rows.role[row] === 0).length;
+  if (labelled.length < TOO_FEW) return [head, h("p", { class: "message warn" }, tooFew(labelled.length))];
   const byPrediction = !app.route.picked && CHOSEN_BY_PREDICTION.some((key) => app.route[key]);
   return [head, numbers(app, labelled), !byPrediction && changeLine(app, labelled),
     labelled.length < FEW && h("p", { class: "message warn" },
-      `Only ${counted(labelled.length, "image")}: too few to rely on these numbers.`),
+      `Only ${counted(labelled.length, "image")}: look at the intervals before you rely on these numbers.`),
     h("p", { class: "note" }, [
       byPrediction && "Selected by the current predictions, so these numbers do not carry over to other images.",
       training > 0 && `Includes ${counted(training, "training image")}.`,
       weighted(app, labelled) && "Images are weighted to represent the whole table."].filter(Boolean).join(" "))];
+}
+
+function tooFew(n) {
+  return `${n === 1 ? "1 image has" : `${count(n)} images have`} a label: too few to tell how accurate the model is here.`;
 }
 
 function weighted(app, rows) {
@@ -54,10 +58,11 @@ function numbers(app, rows) {
 
 function changeLine(app, rows) {
   const { original, now } = app.states;
-  const { gained, lost, change, p } = pairedChange(app.rows, original.predicted, now.predicted, rows);
+  const change = pairedChange(app.rows, original.predicted, now.predicted, rows);
+  const { gained, lost, p } = change;
   if (!gained && !lost) return null;
-  return h("p", {}, "Compared with the original model: ", changeMark(change),
-    ` points, ${count(gained)} became right, ${count(lost)} became wrong (${pText(p)}).`);
+  return h("p", {}, `Compared with the original model: ${changeText(change)}, `,
+    `${count(gained)} became right, ${count(lost)} became wrong (${pText(p)}).`);
 }
 
 /** Concepts whose mean in the selection differs most from the other images: {element, update()}. */

@@ -1,9 +1,10 @@
 import { button, download, h, replace } from "../app/dom.js";
-import { counted, moment, percent } from "../app/format.js";
+import { counted, interval, moment, percent } from "../app/format.js";
 import { pythonCode, shellCommands } from "../app/commands.js";
 import { selectionCsv } from "../app/csv.js";
 import { textWithChecksum } from "../engine/checksum.js";
 import { editsDocument, readEditsFile } from "../engine/edits.js";
+import { TOO_FEW, wilson } from "../engine/metrics.js";
 
 /** The view Export: what leaves the page. */
 export function createExportView(app) {
@@ -127,8 +128,12 @@ function savedText({ folder, audit, warnings }) {
   const found = audit && [["accuracy", audit.all], ["worst group", audit.worst_group]].filter(([, one]) => one);
   return h("div", { class: "message" }, h("p", {}, "The model is saved in ", h("code", { class: "name" }, folder), "."),
     found && h("p", {}, `On all ${counted(audit.all.rows, "audit row")}, Python finds `,
-      `${found.map(([name, one]) => `${name} ${percent(one.accuracy)}`).join(", ")}.`),
+      `${found.map(([name, one]) => `${name} ${shareText(one)}`).join(", ")}.`),
     warnings.map((text) => h("p", { class: "warn-text" }, text)));
+}
+
+function shareText({ accuracy, hits, rows }) {
+  return rows < TOO_FEW ? `too few to tell (${counted(rows, "image")})` : `${percent(accuracy)} (${interval(...wilson(hits, rows))})`;
 }
 
 function commands(app) {

@@ -1,6 +1,6 @@
 import { button, h, replace } from "../app/dom.js";
-import { counted, editText, moment, percent, points } from "../app/format.js";
-import { measureAll } from "../engine/metrics.js";
+import { changeText, counted, editText, interval, moment, percent, pText } from "../app/format.js";
+import { measureAll, pairedChange, TOO_FEW } from "../engine/metrics.js";
 import { commitComparison } from "../parts/commit_comparison.js";
 
 /** The view History: every commit with its note and numbers, and any two beside each other. */
@@ -89,8 +89,15 @@ function reviewedBox(app, commit) {
 function numbers(app, state, commit) {
   const measured = measureAll(app.network, app.rows, state, app.auditRows);
   if (!measured.all.n) return null;
-  const parent = commit && measureAll(app.network, app.rows, app.network.state(app.history.editsAt(commit.parent)), app.auditRows);
-  const part = (label, now, then) => h("span", {}, `${label} ${percent(now)}`, then !== undefined && ` (${points(now - then)})`);
-  return h("p", { class: "row commit-numbers" }, part("accuracy", measured.all.accuracy, parent?.all.accuracy),
-    measured.worstGroup && part("worst group", measured.worstGroup.accuracy, parent?.worstGroup?.accuracy));
+  if (measured.all.n < TOO_FEW) return h("p", { class: "row commit-numbers" }, `too few to tell (${counted(measured.all.n, "image")})`);
+  const part = (label, { accuracy, low, high }) => h("span", {}, `${label} ${percent(accuracy)} (${interval(low, high)})`);
+  return h("p", { class: "row commit-numbers" }, part("accuracy", measured.all), commit && h("span", {}, changeOf(app, state, commit)),
+    measured.worstGroup && part("worst group", measured.worstGroup));
+}
+
+/** What a commit changed on the audit rows, with its interval and test. */
+function changeOf(app, state, { parent }) {
+  const before = app.network.state(app.history.editsAt(parent)).predicted;
+  const change = pairedChange(app.rows, before, state.predicted, app.auditRows);
+  return change.gained + change.lost ? `${changeText(change)}, ${pText(change.p)}` : changeText(change);
 }
