@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from choqolate import ChoqolateWarning, ConceptScores
+from choqolate.analysis.interval_text import share_text
 from choqolate.experiments import COMPARISON, Options, find_experiment, reproduce
 from choqolate.experiments.engine.experiment import Runs, RunSetting
 from choqolate.experiments.engine.results import Run
 from choqolate.experiments.engine.sources import table_source
 from choqolate.experiments.engine.training_notes import unfinished
+from choqolate.metrics import Proportion
 from tests.experiments.test_tuning import bird_table
 
 FEW = {"n_nodes": 2, "epochs": 2}
@@ -118,3 +120,29 @@ def test_few_concepts_leave_the_tables_and_one_panel(tmp_path, n_concepts):
     done = made([], table_source(tmp_path / "few.parquet"), tmp_path / "out", ("choqolate", "pcbm"))["compare"]
     assert {"comparison.csv", "comparison-concepts.csv", "comparison-concepts.png"} <= {one.name for one in done.files}
     assert f"takes at least 5 concepts, but the table has {n_concepts}." in " ".join(done.shown.notes)
+
+
+@pytest.mark.parametrize("n_test", [6, 60])
+def test_a_comparison_says_what_its_test_rows_can_tell(tmp_path, n_test):
+    table = bird_table()
+    test, train = table.part("test").take(range(n_test)), table.part("train")
+    groups = np.where(np.arange(n_test) < 4, "four", "common").astype(object)
+    rows = ConceptScores(
+        np.concatenate([train.scores, test.scores]),
+        table.concepts,
+        labels=[*train.labels, *test.labels],
+        split=["train"] * len(train) + ["test"] * n_test,
+        groups=["common"] * len(train) + groups.tolist(),
+    )
+    rows.save(tmp_path / "own.parquet")
+    done = made([], table_source(tmp_path / "own.parquet"), tmp_path / "out", ("choqolate",))
+    notes = " ".join(note for one in done.values() for note in one.shown.notes)
+    if n_test == 6:
+        assert "the same 6 test rows of own: too few to tell" in notes
+        return
+    values, counts = np.unique(train.labels, return_counts=True)
+    majority = values[counts.argmax()]
+    share = Proportion(int((test.labels == majority).sum()), n_test)
+    assert f"Always predicting “{majority}” is right on {share_text(share)}" in notes
+    assert "reaches up to ± 12.3 points" in notes
+    assert "too small to tell: four (4 images); the worst group may be one of them" in notes

@@ -19,6 +19,7 @@ from choqolate.experiments.engine.control_rows import NOTE as CONTROLS_NOTE
 from choqolate.experiments.engine.control_rows import control_settings, controls_table, removal_note, removal_table
 from choqolate.experiments.engine.experiment import Collected, Experiment, Options, Runs, RunSetting, Shown
 from choqolate.experiments.engine.measures import METRICS, QUALITIES
+from choqolate.experiments.engine.row_notes import rows_notes
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.tables import Row, Table
 from choqolate.experiments.engine.trade_off_figures import trade_off_grid
@@ -82,7 +83,7 @@ def _settings(source: Source, options: Options) -> dict[Any, RunSetting]:
 def _show(collected: Collected) -> Shown:
     source = next(iter(collected.runs))
     tables, figures = {"comparison": _table(collected, source)}, {}
-    notes = training_notes(collected)
+    notes = [*rows_notes(collected), *training_notes(collected)]
     if collected.options.controls:
         tables["comparison-concepts"] = concepts_table(collected, source, all_methods.lines(collected))
         figures["comparison-concepts"] = concepts_figure(collected, source, all_methods.lines(collected))

@@ -9,6 +9,7 @@ from choqolate.debiasing.registry import DEBIASING, Debiasing
 from choqolate.experiments.engine.all_methods import settings_of
 from choqolate.experiments.engine.experiment import Collected, Experiment, Label, Line, Options, RunSetting, Shown
 from choqolate.experiments.engine.methods import find_method
+from choqolate.experiments.engine.row_notes import rows_notes
 from choqolate.experiments.engine.sources import Source
 from choqolate.experiments.engine.training_notes import chosen
 from choqolate.experiments.paper.protocol import ALL_METHODS, with_notes
@@ -51,7 +52,7 @@ def _show(collected: Collected) -> Shown:
     table = collected.table("Bias mitigation", HEADS, METRICS, lines, published)
     own = [(name, how) for name in collected.options.own_methods for how in (AS_TRAINED, WITHOUT)]
     notes = [chosen(source, {label: runs[label] for label in own}) for source, runs in collected.runs.items()]
-    return Shown({"mitigation": table}, notes=[NOTE, *filter(None, notes)])
+    return Shown({"mitigation": table}, notes=[NOTE, *filter(None, notes), *rows_notes(collected)])
 
 
 def _misfit(source: Source) -> str | None:
