@@ -2,6 +2,7 @@ import gc
 import signal
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from choqolate._util import progress
@@ -30,8 +31,6 @@ def pytest_collection_finish():
 @pytest.fixture
 def one_thread():
     """As many as a process on a cluster has: sums of floats depend on how they are split."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -41,7 +40,6 @@ def one_thread():
 @pytest.fixture
 def two_threads():
     """More than a worker process has, in PyTorch and in the libraries behind numpy and scipy."""
-    import torch
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(2):

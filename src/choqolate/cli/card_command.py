@@ -35,7 +35,9 @@ def card(
 
     Example: [bold]choqolate card model --scores scores.parquet -o card.md[/]
     """
-    from choqolate.cli.terminal import load_table, open_console, printable_name, say
+    from choqolate.cli.terminal import load_table, note_existing, open_console, printable_name, say, show_start
+
+    show_start("reading", *(path for path in (model, scores) if path is not None))
     from choqolate.estimators.model_folder import load
     from choqolate.report.model_card import check_card, model_card, write_card
 
@@ -47,5 +49,6 @@ def card(
     if output is None:
         say(model_card(classifier, table, name=name), end="")
         return
+    note_existing(output)
     write_card(classifier, table, output, name=name)
     open_console().print(f"The model card is in {printable_name(output)}.", markup=False, soft_wrap=True)

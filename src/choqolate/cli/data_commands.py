@@ -102,6 +102,10 @@ def datasets(
     Example: [bold]choqolate datasets cub CUB_200_2011[/]
     """
     from choqolate._util.progress import item_bar
+    from choqolate.cli.terminal import show_start
+
+    if folder is not None:
+        show_start("looking for images in", folder)
     from choqolate.cli import show_data as show
     from choqolate.datasets import DATASETS, check_copy, find_dataset
 
@@ -144,16 +148,22 @@ def embed(
     Example: [bold]choqolate embed PHOTOS/ -o embeddings/[/]
     """
     check_engine(engine, address)
+    from choqolate.cli.terminal import note, note_existing, show_next, show_start
+
+    show_start("looking for images in", source)
     from choqolate.cli.show_data import show_embeddings, show_notes
-    from choqolate.cli.terminal import note, show_next
     from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
     from choqolate.concepts.embedding import embed as embed_images
+    from choqolate.concepts.embedding_folder import EmbeddingFolder
     from choqolate.datasets import read_dataset, read_source
 
     options = _options(option, dataset)
     rows = read_source(source) if dataset is None else read_dataset(dataset, source, **options)
     show_notes(rows)
     encoder = load_backbone(backbone or DEFAULT_BACKBONE, device=device, precision=precision.value)
+    if EmbeddingFolder.is_one(output):
+        EmbeddingFolder.open(output).check(encoder)
+        note_existing(output, continued=True)
     with _resumable():
         encoded = embed_images(
             rows,
@@ -220,8 +230,10 @@ def score(
     Example: [bold]choqolate score PHOTOS/ --concepts words.txt -o scores.parquet[/]
     """
     check_engine(engine, address)
+    from choqolate.cli.terminal import note, note_existing, show_start
+
+    show_start("reading", source)
     from choqolate.cli import show_data as show
-    from choqolate.cli.terminal import note
     from choqolate.concepts.embedding import Embeddings
     from choqolate.concepts.score_images import score_images_to_file
     from choqolate.concepts.score_notes import notes_on_scores
@@ -245,6 +257,7 @@ def score(
         seen.append(images)
         if encoded is None:
             show.show_embeddings(images, _quarantine(output))
+        note_existing(output, heatmap)
 
     with _resumable():
         table = score_images_to_file(

@@ -78,10 +78,10 @@ def explain(
 
     Example: [bold]choqolate explain edited --against model --scores scores.parquet -o difference.html[/]
     """
-    from choqolate.cli.terminal import load_table, open_console, printable_name, show_start
+    from choqolate.cli.terminal import load_table, note_existing, open_console, printable_name, show_start
 
     check_control_options(controls, others, embeddings, draws)
-    show_start(model)
+    show_start("reading", *(path for path in (model, against, scores) if path is not None))
     from choqolate.analysis.suspects import find_suspects
     from choqolate.cli import show_explanation as show
     from choqolate.cli.show_controls import show_controls
@@ -117,6 +117,7 @@ def explain(
     if found is not None:
         show_controls(console, found)
     if output is not None:
+        note_existing(output)
         write_report(
             classifier,
             table,
@@ -145,7 +146,7 @@ def _compare(
     """Show a model beside another one that it is compared with, and write the page if one is wanted."""
     from choqolate.analysis.model_difference import compare_models
     from choqolate.cli.show_difference import show_difference
-    from choqolate.cli.terminal import printable_name
+    from choqolate.cli.terminal import note_existing, printable_name
     from choqolate.report.difference_page import write_difference
 
     found = compare_models(other, classifier, table)
@@ -154,6 +155,7 @@ def _compare(
         names = tuple(printable_name(folder) for folder in folders)
     show_difference(console, found, (names[0], names[1]))
     if output is not None:
+        note_existing(output)
         write_difference(
             other, classifier, table, output, names=(names[0], names[1]), root=images, difference=found, verbose=True
         )

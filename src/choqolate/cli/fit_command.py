@@ -191,14 +191,13 @@ def fit(
 
     Example: [bold]choqolate fit scores.parquet -o model[/]
     """
-    from choqolate.cli.terminal import show_start
+    from choqolate.cli.terminal import note, note_existing, open_console, open_table, show_next, show_start
 
-    show_start(scores)
+    show_start("reading", scores)
     from choqolate._util.files import check_figure
     from choqolate.analysis.evaluation import evaluate_parts, note_numbers, spurious_concepts
     from choqolate.cli import show_model as show
     from choqolate.cli.show_formulas import show_formulas
-    from choqolate.cli.terminal import note, open_console, open_table, show_next
     from choqolate.data.score_file import ScoreFile
     from choqolate.estimators.model_folder import check_model_folder
     from choqolate.estimators.table_training import check_training, fit_scores, training_sizes
@@ -237,6 +236,7 @@ def fit(
     if isinstance(table, ScoreFile):
         show.show_sample(console, *training_sizes(table, leave_out=leave_out or ()))
     show.show_plan(console, parameters)
+    note_existing(output, trade_off)
     model = fit_scores(
         table,
         leave_out=leave_out or (),

@@ -83,8 +83,11 @@ def demo(
 
     Example: [bold]choqolate demo -o choqolate-demo[/]
     """
+    from choqolate.cli.terminal import note_existing, open_console, say, show_start
+
+    show_start("starting the demo in", output)
     from choqolate.cli import show_demo as show
-    from choqolate.cli.terminal import open_console, say
+    from choqolate.demo import MARK
     from choqolate.demo.birds import run_birds
     from choqolate.demo.birds_page import write_demo_page
     from choqolate.demo.breast_cancer import run_breast_cancer
@@ -92,6 +95,8 @@ def demo(
 
     if studio:
         check_packages()
+    if (output / MARK).is_file():
+        note_existing(output)
     if data is Data.breast_cancer:
         if studio:
             raise ChoqolateError("Expected --studio with the birds, whose images it shows. Leave out --data.")
@@ -140,7 +145,7 @@ def evaluate_model(
         raise ChoqolateError(
             "Expected --controls or --split, but got both. Controls are measured on the held-out rows. Leave out one."
         )
-    show_start(model)
+    show_start("reading", model, scores)
     from choqolate.analysis.evaluation import evaluate
     from choqolate.data.scores import ConceptScores
     from choqolate.estimators.model_folder import load
@@ -210,7 +215,7 @@ def remove(
     """
     from choqolate.cli.terminal import show_start
 
-    show_start(model)
+    show_start("reading", model)
     from choqolate.analysis.evaluation import marked_concepts
     from choqolate.concepts.vocabulary import Vocabulary
     from choqolate.estimators.model_folder import check_model_folder, load
@@ -250,6 +255,9 @@ def apply(
 
     Example: [bold]choqolate apply model edits.json -o edited --scores scores.parquet[/]
     """
+    from choqolate.cli.terminal import show_start
+
+    show_start("reading", model, edits)
     from choqolate.estimators.model_folder import check_model_folder, load
 
     check_model_folder(output)
@@ -272,13 +280,16 @@ def export(
 
     Example: [bold]choqolate export model -o model.onnx[/]
     """
+    from choqolate.cli.terminal import note_existing, open_console, show_start
+
+    show_start("reading", model)
     from choqolate.cli import show_model as show
-    from choqolate.cli.terminal import open_console
     from choqolate.estimators.model_folder import load
     from choqolate.estimators.onnx_file import check_onnx_target
 
     check_onnx_target(output)
     classifier = load(model)
+    note_existing(output)
     classifier.export_onnx(output)
     show.show_export(open_console(), classifier, output)
 
@@ -316,12 +327,13 @@ def _show_and_save(
     from choqolate.analysis.comparison import compare_evaluations
     from choqolate.analysis.evaluation import evaluate
     from choqolate.cli import show_model as show
-    from choqolate.cli.terminal import open_console, show_next
+    from choqolate.cli.terminal import note_existing, open_console, show_next
 
     results = (
         [] if scores is None else [evaluate(model, tables[scores], concept_counts=()) for model in (trained, edited)]
     )
     compared = compare_evaluations(*results) if results else None
+    note_existing(output)
     edited.save(output)
     console = open_console()
     if edited.removal_ is None:

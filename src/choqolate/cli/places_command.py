@@ -50,7 +50,7 @@ def places(
     """
     from choqolate.cli.terminal import show_start
 
-    show_start(source)
+    show_start("reading", source)
     from choqolate.cli.show_data import show_places
     from choqolate.concepts.scene_places import predict_places
 

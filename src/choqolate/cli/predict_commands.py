@@ -60,9 +60,9 @@ def predict(
 
     Example: [bold]choqolate predict model IMAGES/ -o predictions.csv --abstain 0.95[/]
     """
-    from choqolate.cli.terminal import load_table, open_console, open_table, printable_name, say
+    from choqolate.cli.terminal import load_table, note_existing, open_console, open_table, show_start
 
-    say(f"choqolate: predicting {printable_name(source)} with {printable_name(model)}", err=True)
+    show_start("reading", model, source)
     from choqolate.analysis.predicting import check_predictions_file, predict_source
     from choqolate.cli import show_predictions as show
     from choqolate.estimators.model_folder import load
@@ -78,6 +78,7 @@ def predict(
         workers=workers,
         verbose=True,
     )
+    note_existing(output)
     found.save(output)
     show.show_predictions(open_console(), found, output)
 
@@ -98,8 +99,10 @@ def drift(
 
     Example: [bold]choqolate drift model scores-2023.parquet scores-2024.parquet[/]
     """
+    from choqolate.cli.terminal import load_table, open_console, say_json, show_start
+
+    show_start("reading", model, first, second)
     from choqolate.analysis.drift import compare_tables
-    from choqolate.cli.terminal import load_table, open_console, say_json
     from choqolate.estimators.model_folder import load
 
     found = compare_tables(load(model), load_table(first, columns), load_table(second, columns))

@@ -89,6 +89,7 @@ def compare(
         )
     check_control_options(True, others, embeddings)
     check_engine(engine, address)
+    _show_start(scores, output)
     from choqolate.analysis.control_tables import NAMES
     from choqolate.experiments import COMPARISON, Options
     from choqolate.experiments.engine.methods import METHODS, check_methods
@@ -144,6 +145,7 @@ def debias(
     if steps is not None and not also:
         raise ChoqolateError("--steps has no effect without --also. Add --also.")
     check_engine(engine, address)
+    _show_start(scores, output)
     from choqolate.experiments import Options, find_experiment
     from choqolate.experiments.engine.methods import METHODS, check_methods
 
@@ -227,9 +229,13 @@ def reproduce(
     for option, value in {"--spurious": spurious, "--embeddings": embeddings, "--images": images}.items():
         if root is not None and value is not None:
             raise ChoqolateError(f"Expected {option} with --scores, but it is given with --root. Leave it out.")
+    if not list_them:
+        _show_start(scores or root, output)
     from choqolate.cli import show_research as show
+    from choqolate.cli.terminal import note_existing
     from choqolate.experiments import EXPERIMENTS, Options, find_experiment
     from choqolate.experiments.engine.methods import METHODS, check_methods
+    from choqolate.experiments.engine.reproduction import check_folder
     from choqolate.experiments.engine.sources import paper_sources
 
     if list_them:
@@ -244,9 +250,20 @@ def reproduce(
         source = _source(scores, columns, data, output, quick, spurious=words, embeddings=embeddings, images=images)
         _run(chosen, {source.name: source}, output, seeds, options, processes, (engine, address))
         return
+    check_folder(output)
+    note_existing(output, continued=True)
     wanted = list(dict.fromkeys(source for experiment in chosen for source in experiment.data))
     sources, absent = paper_sources(wanted, root, output, backbone, tell=show.tell)
     _run(chosen, sources, output, seeds, options, processes, (engine, address), absent)
+
+
+def _show_start(source: Path | None, output: Path) -> None:
+    from choqolate.cli.terminal import show_start
+
+    if source is None:
+        show_start("starting in", output)
+    else:
+        show_start("reading", source)
 
 
 def _check_given(scores: Path | None, data: BundledData | None) -> None:
@@ -287,12 +304,13 @@ def _source(
     from dataclasses import replace
 
     from choqolate.cli.show_research import tell
-    from choqolate.cli.terminal import note_columns
+    from choqolate.cli.terminal import note_columns, note_existing
     from choqolate.datasets.birds import N_IMAGES
     from choqolate.experiments.engine.reproduction import check_folder
     from choqolate.experiments.engine.sources import QUICK_IMAGES, birds_source, table_source
 
     check_folder(output)
+    note_existing(output, continued=True)
     if scores is not None:
         source = table_source(scores, spurious=spurious, embeddings=embeddings, others=others, images=images, **columns)
         note_columns(scores, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -12,14 +13,16 @@ from rich.text import Text
 
 from choqolate._util.text import counted
 from choqolate.cli.terminal import note, open_console, plain_table, printable_name, say, show_next
-from choqolate.concepts.embedding import Embeddings
-from choqolate.concepts.vocabulary_choice import VocabularyChoice
-from choqolate.data.manifest import Manifest
-from choqolate.data.rows import Rows
 from choqolate.data.splits import SPLITS
-from choqolate.datasets import CopyCheck, Dataset
-from choqolate.datasets.places import PlacePredictions
-from choqolate.explain.redundancy import Redundancy
+
+if TYPE_CHECKING:
+    from choqolate.concepts.embedding import Embeddings
+    from choqolate.concepts.vocabulary_choice import VocabularyChoice
+    from choqolate.data.manifest import Manifest
+    from choqolate.data.rows import Rows
+    from choqolate.datasets import CopyCheck, Dataset
+    from choqolate.datasets.places import PlacePredictions
+    from choqolate.explain.redundancy import Redundancy
 
 _SHOWN_FAILURES = 5
 
@@ -107,6 +110,8 @@ def show_places(predicted: PlacePredictions, source: Path, output: Path) -> None
     console.print(Text(f"{counted(len(predicted), 'image')}, places predicted by {predicted.model}"), soft_wrap=True)
     console.print(table)
     console.print(Text("pseudo-labels, not annotations", style="dim"))
+    from choqolate.concepts.embedding import Embeddings
+
     copy = source if source.is_dir() and not Embeddings.are_in(source) else "COCO"
     reading = ["--dataset", "coco", "--option", f"places={output}"]
     show_next("The places are", output, ["score", copy, *reading, "-o", "scores.parquet"])

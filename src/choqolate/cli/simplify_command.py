@@ -49,11 +49,13 @@ def simplify(
 
     Example: [bold]choqolate simplify model -o short --terms 10 --scores scores.parquet[/]
     """
+    from choqolate.cli.terminal import load_table, note_existing, open_console, show_next, show_start
+
+    show_start("reading", *(path for path in (model, scores) if path is not None))
     from choqolate.analysis.comparison import compare_evaluations
     from choqolate.analysis.evaluation import evaluate, held_out
     from choqolate.cli import show_formulas as show
     from choqolate.cli.show_model import show_comparison
-    from choqolate.cli.terminal import load_table, open_console, show_next
     from choqolate.estimators.model_folder import check_model_folder, load
     from choqolate.network.edits import Note
 
@@ -72,6 +74,7 @@ def simplify(
     proof = None
     if table is not None:
         proof = after.certify(table if measured is None else held_out(after, table)[0])
+    note_existing(output)
     after.save(output)
     console = open_console()
     show.show_simplification(console, after, found)

@@ -100,7 +100,10 @@ def studio(
     from choqolate.report.model_page import check_page
 
     if export is not None:
+        from choqolate.cli.terminal import note_existing
+
         check_page(export)
+        note_existing(export)
     classifier, table = load(model), load_table(scores, columns)
     title = model.resolve().name if title is None else title
     names = (str(model), str(scores))

@@ -1,10 +1,12 @@
-"""What all output shares: one console, names as they are, notes."""
+"""What all output shares: one console, names as they are, first lines, notes."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from choqolate._util.numbers import decimal
-from choqolate._util.progress import shows_bars
 from choqolate._util.text import visible
 from choqolate.errors import ChoqolateError
 
@@ -80,10 +80,39 @@ def note(text: str) -> None:
     say(f"choqolate: note: {printable_name(text)}", err=True)
 
 
-def show_start(path: Path) -> None:
-    """A sign of life on a terminal, before libraries are loaded that take seconds."""
-    if shows_bars():
-        say(f"reading {printable_name(path)} ...", err=True, dim=True)
+def show_start(doing: str, *paths: Path) -> None:
+    """Say on stderr what a command begins with, before libraries are loaded that take seconds, unless they are already.
+
+    Args:
+        doing: such as ``"reading"``.
+        paths: what it is done to.
+    """
+    if sys.modules.get("torch") is not None:
+        return
+    names = " and ".join(printable_name(path) for path in dict.fromkeys(paths))
+    say(f"{doing} {names} ...", err=True, dim=True)
+
+
+def note_existing(*outputs: Path | None, continued: bool = False) -> None:
+    """Say of outputs that exist when they were saved, right before they are replaced or the work that ends so.
+
+    Args:
+        outputs: files or folders; empty folders do not count.
+        continued: whether what is there is used, as embeddings and finished runs are.
+    """
+    for path in outputs:
+        times = [] if path is None else _saved_at(path)
+        if times:
+            saved = datetime.fromtimestamp(max(times)).strftime("%Y-%m-%d %H:%M")
+            note(f"{'continues' if continued else 'replaces'} {path}, saved {saved}")
+
+
+def _saved_at(path: Path) -> list[float]:
+    """When a file, or what is in a folder, was written last."""
+    try:
+        return [entry.stat().st_mtime for entry in (path.iterdir() if path.is_dir() else [path])]
+    except OSError:
+        return []
 
 
 def load_table(path: Path, columns: Columns) -> ConceptScores:
@@ -155,6 +184,8 @@ def cut(name: object, width: int = NAME_WIDTH) -> str:
 
 def number(value: float | None) -> str:
     """A share or a coefficient; a dash for what is not defined."""
+    from choqolate._util.numbers import decimal  # the first line of a command does not wait for numpy
+
     return decimal(value, 3, minus="-")
 
 

@@ -96,11 +96,11 @@ def vocabulary(
 
     Example: [bold]choqolate vocabulary laion.txt labo.json --for embeddings/ -k 200 -o concepts.txt[/]
     """
-    from choqolate.cli.terminal import note, show_next, show_start
+    from choqolate.cli.terminal import note, note_existing, show_next, show_start
 
     first = words[0] if words else source
     if first is not None:
-        show_start(first)
+        show_start("reading", first)
     from choqolate._util.files import check_output, same_file
     from choqolate.cli.show_data import show_vocabulary_choice
     from choqolate.concepts.backbones import load_backbone
@@ -150,6 +150,7 @@ def vocabulary(
         seed=seed,
         verbose=True,
     )
+    note_existing(output, report)
     choice.save(output)
     if report is not None:
         choice.save_report(report)
