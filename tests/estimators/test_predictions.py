@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_torch
 from safetensors.torch import save_file as save_torch
+from threadpoolctl import threadpool_limits
 
 import choqolate as cq
 from choqolate.estimators import predictions
 from choqolate.estimators.training_reference import TrainingReference
+from choqolate.integral.native import native_status, without_native
 from tests.sealing import write_json
 from tests.small_tables import FORMS, bird_scores
 
@@ -243,3 +247,41 @@ def test_training_is_not_slowed_by_wide_tables():
     reference = TrainingReference.fit(rng.random((300, 2_000)), rng.integers(0, 3, 300))
     assert reference.directions.shape == (60, 2_000)
     np.testing.assert_allclose(reference.directions @ reference.directions.T, np.eye(60), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    """Enough for every step to be shared among threads."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 40)).astype(np.float32)
+    return X, (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int) + (X[:, 3] > 1)
+
+
+def predicted_with(folder, X, n_threads, *, native=True):
+    """All that is said of some rows by a model that is loaded and used with so many threads."""
+    before = torch.get_num_threads()
+    with threadpool_limits(n_threads), nullcontext() if native else without_native():
+        torch.set_num_threads(n_threads)
+        try:
+            model = cq.load(folder)
+            why, table = model.explain(X[:200]), model.predict_table(X[:200])
+            arrays = {name: getattr(why, name) for name in ("concept_to_node", "node_to_class", "class_scores")}
+            arrays |= {"probabilities": model.predict_proba(X), "nodes": model.transform(X)}
+            arrays |= {"attributions": model.node_attributions_, "distance": table["distance"].to_numpy()}
+            return model.predict(X), arrays
+        finally:
+            torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("interactions", ["pairwise", "factored"])
+def test_the_number_of_threads_does_not_change_a_prediction(tmp_path, many_rows, interactions, dtype):
+    X, y = many_rows
+    cq.ChoqolateClassifier(n_nodes=4, epochs=1, interactions=interactions, dtype=dtype).fit(X, y).save(tmp_path / "m")
+    labels, one = predicted_with(tmp_path / "m", X, 1)
+    for native in (True, False):
+        same_labels, two = predicted_with(tmp_path / "m", X, 2, native=native)
+        np.testing.assert_array_equal(same_labels, labels)
+        for name, values in two.items():
+            exact = native and native_status().in_use and name != "distance"
+            np.testing.assert_allclose(values, one[name], rtol=0, atol=0 if exact else 1e-12, err_msg=name)

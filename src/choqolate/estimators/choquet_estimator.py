@@ -104,7 +104,10 @@ class ChoquetEstimator(ConceptEstimator, ClassifierMixin, TransformerMixin, Base
         return np.concatenate([self.network_.class_scores(u) for u in self._inputs(X)])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities ``(n, C)``: softmax of the class scores over ``probability_temperature_``."""
+        """Class probabilities ``(n, C)``: softmax of the class scores over ``probability_temperature_``.
+
+        With the native kernel they are the same bit for bit for any number of threads; without it, within 1e-12.
+        """
         return torch.from_numpy(self.class_scores(X)).div(self.probability_temperature_).softmax(1).numpy()
 
     def predict_table(
