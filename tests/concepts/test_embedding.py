@@ -455,3 +455,22 @@ def test_an_encoder_that_gives_another_length_than_it_says(tmp_path, backbone):
     wrong = Wrong(backbone._checkpoint)
     with pytest.raises(cq.ChoqolateError, match="expected vectors of 12 numbers for images"):
         embed(Manifest(tmp_path, write_album(tmp_path, 2)), wrong, workers=0)
+
+
+@pytest.mark.parametrize("what", ["", "embeddings.json", "images"])
+def test_a_folder_that_is_removed_meanwhile_is_no_success(tmp_path, backbone, what):
+    target, names = tmp_path / "embeddings", write_album(tmp_path / "album", 4)
+    embed(Manifest(tmp_path / "album", names[:3]), backbone, target)
+
+    class Removing(Counting):
+        def encode_pixels(self, pixels):
+            gone = target / what
+            gone.unlink() if gone.is_file() else shutil.rmtree(gone)
+            return super().encode_pixels(pixels)
+
+    with pytest.raises(cq.ChoqolateError, match=r"removed .* Run the embedding again"):
+        embed(Manifest(tmp_path / "album", names), Removing(backbone), target, workers=0)
+    if what == "embeddings.json":
+        shutil.rmtree(target)
+    assert target.exists() == (what == "images")
+    assert len(embed(Manifest(tmp_path / "album", names), backbone, target).vectors()) == 4

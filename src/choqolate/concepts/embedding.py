@@ -159,6 +159,7 @@ def embed(
     readable = manifest.take(found)
     if folder is not None:
         target.write_rows(readable, digests)
+    target.check_kept()
     if quarantine is not None:
         write_quarantine(Path(quarantine), failures)
     return Embeddings(target, readable, digests, failures, run.n_encoded)

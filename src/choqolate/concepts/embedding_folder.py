@@ -6,7 +6,7 @@ import glob
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -117,8 +117,31 @@ class EmbeddingFolder:
                 f"{self.path} holds vectors of {here}, not of {there}: choose another folder or that backbone"
             )
 
+    def check_kept(self, digests: Iterable[bytes] = ()) -> None:
+        """Find out whether the folder is still there, with the vectors of some images.
+
+        Raises:
+            ChoqolateError: if somebody has removed it, or some of its files, meanwhile.
+        """
+        if not self.is_one(self.path):
+            raise ChoqolateError(
+                f"{self.path} was removed while images were embedded into it. Run the embedding again, and leave its "
+                "folder alone meanwhile."
+            )
+        wanted = set(digests)
+        if wanted and (n_lost := len(wanted - self.images.digests())):
+            raise ChoqolateError(
+                f"{n_lost:,} of {len(wanted):,} vectors were removed from {self.path} while images were embedded into "
+                "it. Run the embedding again, it adds what is missing."
+            )
+
     def add_images(self, digests: list[bytes], vectors: np.ndarray, files: list[tuple[str, FileState]]) -> None:
-        """Write a shard of image vectors, with the file that each came from."""
+        """Write a shard of image vectors, with the file that each came from.
+
+        Raises:
+            ChoqolateError: if the folder has been removed: a new one would lack what was written before.
+        """
+        self.check_kept()
         self.images.add(digests, vectors, _file_columns(files))
 
     def contents(self, passed: set[str] | None = None) -> tuple[set[bytes], Seen]:

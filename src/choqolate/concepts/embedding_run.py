@@ -150,6 +150,7 @@ class EmbeddingRun:
         digests = [digest for digest in self.digests if digest is not None]
         if not digests:
             raise NothingReadable(failures)
+        self.folder.check_kept(digests if self.n_encoded else ())
         self.folder.note_files({self._noted(row): digest for row in self._states if (digest := self.digests[row])})
         return np.array([digest is not None for digest in self.digests]), digests, failures
 
