@@ -50,7 +50,8 @@ def test_one_list_in_json_and_text_that_looks_like_json(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.json", b"{", "damaged"),
+        ("x.json", b"{", "not valid JSON.*Download"),
+        ("x.json", b'{"gull": [], "gull": []}', "stands twice"),
         ("x.json", b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
         ("x.json", b"3", "holds a number"),
         ("x.json", b'{"cat": "tail"}', "has text for 'cat'"),

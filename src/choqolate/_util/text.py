@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_LONGEST_NAME = 200
+
 
 def printable(text: str) -> str:
     r"""Text that every file format takes; bytes of a file's name that are no UTF-8 are spelled out.
@@ -45,8 +47,9 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[object], most: int = 5) -> str:
-    """``'a', 'b' and 3 more``."""
-    shown = ", ".join(repr(str(name)) for name in names[:most])
+    """``'a', 'b' and 3 more``; very long names are cut."""
+    cut = [text if len(text := str(name)) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..." for name in names[:most]]
+    shown = ", ".join(map(repr, cut))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from choqolate._util.checks import as_names
 from choqolate._util.files import read_text
+from choqolate._util.json_files import parse_json
 from choqolate._util.text import counted, printable
 from choqolate.concepts.vocabulary import Vocabulary, concept_key, merge_spellings
 from choqolate.errors import ChoqolateError
@@ -128,13 +128,11 @@ def _text(path: Path) -> str:
 def _json(text: str, path: Path) -> Any:
     """The content of a JSON file; ``None`` for text that only looks like one."""
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise ChoqolateError(f"Expected a list of concepts per class, but {path} is nested too deeply.") from None
-    except ValueError as error:
+        return parse_json(text, str(path))
+    except ChoqolateError as error:
         if path.suffix.lower() != ".json":
             return None
-        raise ChoqolateError(f"Expected JSON, but {path} is damaged: {error}. Download the file again.") from None
+        raise ChoqolateError(f"{error} Download the file again.") from None
 
 
 def _from_json(content: Any, path: Path) -> tuple[str, list[tuple[tuple[str, ...], str | None]]]:

@@ -117,6 +117,8 @@ def _read(text: TextIO, file: Path, wanted: Mapping[str, Sequence[str]], require
                     f"expected {len(names)} cells as in the header of {file}, line {start + reader.line_num} has "
                     f"{len(row)}: quote cells that contain {separator!r}"
                 )
+            if any("\0" in row[place] for place in kept.values()):
+                raise ChoqolateError(f"expected text in {file}, line {start + reader.line_num} has the character NUL")
             for column, place in kept.items():
                 cells[column].append(from_cell(row[place]))
             numbers.append(start + reader.line_num)
@@ -132,7 +134,10 @@ def _header(line: str, wanted: Mapping[str, Sequence[str]], file: Path) -> tuple
     accepted = {name for names in wanted.values() for name in names}
 
     def found(separator: str) -> tuple[int, int]:
-        names = _cut(line, separator)
+        try:
+            names = _cut(line, separator)
+        except csv.Error:  # without this separator a name is too long
+            return -1, 0
         return sum(name.lower() in accepted for name in names), len(names)
 
     try:

@@ -36,6 +36,7 @@ from choqolate.data.scores import ConceptScores
 from choqolate.data.source_errors import check_source, naming
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
+_MOST_COLUMNS = 200_000  # of a CSV file, which is read as a whole; Parquet has no limit
 _HEADER_CHARACTERS = 1 << 22  # where the separator is looked for
 
 
@@ -141,8 +142,12 @@ def _csv_fields(path: Path, columns: ColumnNames) -> dict[str, Any]:
                 check_cells(name, content.column(j).to_pylist(), "line", lines + 1)
             raise ChoqolateError(f"expected numbers as scores, {path} has others: write them as 0.25 or 2.5e-1")
     except UnicodeDecodeError:
-        raise ChoqolateError(f'expected UTF-8 text, {path} is not: save it as "CSV UTF-8"') from None
+        raise _not_utf8(path) from None
     except (pa.ArrowException, csv.Error) as error:
+        if "straddles" in str(error):  # so Arrow says that it never came to the end of a row
+            raise ChoqolateError(
+                f"expected rows below the header of {path}, there are none, or a quote is not closed"
+            ) from None
         raise ChoqolateError(f"expected a CSV file, {path} is another or damaged: {error}") from None
     known: dict[str, Any] = {
         ROW_COLUMNS[role]: list(map(from_cell, content.column(j).to_pylist())) for role, j in fields.items()
@@ -186,15 +191,37 @@ def _csv_cells(path: Path, separator: str, lines: int, types: list[pa.DataType])
 
 
 def csv_header(path: Path) -> tuple[str, int, list[str]]:
-    """The separator of a CSV file, the number of records up to the header, and the names of the columns."""
+    """The separator of a CSV file, the number of records up to the header, and the names of the columns.
+
+    Raises:
+        ChoqolateError: if it is no text, or has names that are too long or too many.
+    """
+    try:
+        separator, lines, cells = _read_header(path)
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    except csv.Error as error:
+        raise ChoqolateError(f"expected a CSV file, {path} is another or damaged: {error}") from None
+    if len(cells) > _MOST_COLUMNS:
+        raise ChoqolateError(
+            f"Expected at most {_MOST_COLUMNS:,} columns in a CSV file, but {path} has {len(cells):,}. Save the table "
+            "as .parquet."
+        )
+    return separator, lines, [from_cell(cell.strip()) for cell in cells]
+
+
+def _read_header(path: Path) -> tuple[str, int, list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = re.match(r'[\r\n]*((?:"[^"]*"|[^\r\n])*)', file.read(_HEADER_CHARACTERS))
         unquoted = re.sub(r'"[^"]*"', "", first[1] if first else "")
         separator = max(",;\t", key=unquoted.count)  # the comma if there are as many
         file.seek(0)
         rows = enumerate(csv.reader(file, delimiter=separator), start=1)
-        lines, cells = next(((line, row) for line, row in rows if row), (0, []))
-    return separator, lines, [from_cell(cell.strip()) for cell in cells]
+        return separator, *next(((line, row) for line, row in rows if row), (0, []))
+
+
+def _not_utf8(path: Path) -> ChoqolateError:
+    return ChoqolateError(f'expected UTF-8 text, {path} is not: save it as "CSV UTF-8"')
 
 
 def _has_nul(path: Path) -> bool:

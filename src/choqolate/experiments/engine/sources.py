@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 from choqolate._util.checks import find_concepts
 from choqolate._util.files import write_bytes
+from choqolate._util.json_files import parse_json
 from choqolate._util.text import listed
 from choqolate.analysis.control_tables import control_table
 from choqolate.concepts.backbones import DEFAULT_BACKBONE, load_backbone
@@ -308,7 +309,7 @@ def _prepared(place: Path, name: str, title: str, wanted: dict[str, Any], make: 
 
 def _read_mark(mark: Path) -> dict[str, Any] | None:
     try:
-        known = json.loads(mark.read_text(encoding="utf-8"))
+        known = parse_json(mark.read_bytes(), str(mark))
     except (OSError, ValueError):
         return None
     return known if isinstance(known, dict) and "fingerprint" in known else None

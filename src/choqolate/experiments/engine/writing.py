@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from choqolate._util.files import write_bytes
+from choqolate._util.json_files import parse_json
 from choqolate.experiments.engine.experiment import Experiment, Shown
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def remove_stale(folder: Path, experiment: Experiment, files: Iterable[Path]) ->
 
 def _recorded(record: Path) -> set[str]:
     try:
-        return set(map(str, json.loads(record.read_text(encoding="utf-8"))["files"]))
+        return set(map(str, parse_json(record.read_bytes(), str(record))["files"]))
     except (OSError, ValueError, KeyError, TypeError):  # of an earlier version, or damaged: nothing is known
         return set()
 
