@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from choqolate._util import memory
+from choqolate.errors import ChoqolateError
 
 GIB = 1 << 30
 
@@ -51,3 +53,18 @@ def test_a_container_that_sees_its_own_group_as_the_topmost(tmp_path, groups):
     assert memory.available_memory() == 0
     (tmp_path / "own").unlink()
     assert memory.available_memory() == 0
+
+
+def test_what_does_not_fit_is_refused_with_what_is_needed_and_free(groups, tmp_path):
+    groups("0::/job")
+    write(tmp_path / "job", 3 * GIB, 1 * GIB, 0)
+    memory.check_memory("x.parquet", 2 * GIB)
+    with pytest.raises(
+        ChoqolateError, match=r"^scores.parquet needs 4.3 GB of memory, but 2.1 GB are free. Buy more\.$"
+    ):
+        memory.check_memory("x.parquet", 4 * GIB, "Buy more.")
+    with (
+        pytest.raises(ChoqolateError, match=r"not enough memory for big.npz, 2.1 GB are free \(Unable to allocate"),
+        memory.naming_memory("big.npz"),
+    ):
+        np.empty(1 << 62, dtype=np.uint8)

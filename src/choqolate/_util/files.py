@@ -219,7 +219,7 @@ def same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return one.resolve() == other.resolve()
+        return os.path.realpath(one) == os.path.realpath(other)  # resolve() fails where links lead in a circle
 
 
 def check_output(target: Path) -> None:

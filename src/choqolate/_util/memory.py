@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+
+from choqolate._util.text import as_size
+from choqolate.errors import ChoqolateError
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -17,6 +21,55 @@ def available_memory() -> int | None:
     """Bytes that can still be taken without swapping, within all limits of a container or job; ``None`` if unknown."""
     found = [_system_memory(), *(_left_in_group(*group) for group in _control_groups())]
     return min((amount for amount in found if amount is not None), default=None)
+
+
+def check_memory(path: object, needed: float, otherwise: str = "Use a machine with more memory.") -> None:
+    """Find out before memory is taken whether there is enough of it for what a file holds.
+
+    Args:
+        path: of the file.
+        needed: bytes.
+        otherwise: what to do, a sentence.
+
+    Raises:
+        ChoqolateError: if there is less, with what is free.
+    """
+    free = available_memory()
+    if free is not None and needed > free:
+        raise ChoqolateError(f"{path} needs {as_size(needed)} of memory, but {as_size(free)} are free. {otherwise}")
+
+
+@contextmanager
+def naming_memory(path: object, otherwise: str = "Use a machine with more memory.") -> Iterator[None]:
+    """Turn a lack of memory into a sentence that names the file that needs it.
+
+    Args:
+        path: of the file.
+        otherwise: what to do, a sentence.
+
+    Raises:
+        ChoqolateError: if memory runs out.
+    """
+    try:
+        yield
+    except (MemoryError, OSError) as error:
+        if not is_lack_of_memory(error):
+            raise
+        raise ChoqolateError(lack_of_memory(error, f" for {path}", otherwise)) from error
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is no memory left: Python, the system and PyTorch each have their own."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
+
+
+def lack_of_memory(error: BaseException, where: str = "", otherwise: str = "Use a machine with more memory.") -> str:
+    """What to say of such an error: what was needed, as far as it tells, and what is free."""
+    free, reason = available_memory(), f" ({error})" if str(error) else ""
+    left = "" if free is None else f", {as_size(free)} are free"
+    return f"There is not enough memory{where}{left}{reason}. {otherwise}"
 
 
 def _system_memory() -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import warnings
 from typing import NoReturn, TextIO
@@ -25,8 +26,8 @@ import choqolate.cli.research_commands
 import choqolate.cli.simplify_command
 import choqolate.cli.studio_command
 import choqolate.cli.vocabulary_command  # noqa: F401
-from choqolate._util.memory import available_memory
-from choqolate._util.text import as_size, visible
+from choqolate._util.memory import is_lack_of_memory, lack_of_memory
+from choqolate._util.text import visible
 from choqolate.cli.application import app
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
@@ -70,7 +71,7 @@ def main() -> None:
             raise typer.Abort
         if isinstance(exit_code, int) and exit_code:
             sys.exit(exit_code)
-    except (ChoqolateError, OSError, MemoryError) as error:
+    except (ChoqolateError, OSError) as error:
         if debug:
             raise
         _fail(_sentence(error), 2)
@@ -84,8 +85,8 @@ def main() -> None:
             sys.exit(getattr(error, "exit_code", 2))
         if debug:
             raise
-        if "can't allocate memory" in str(error):  # PyTorch has no error of its own for it
-            _fail(_sentence(MemoryError(str(error))), 2)
+        if is_lack_of_memory(error):
+            _fail(lack_of_memory(error), 2)
         _fail(f"an error of ours, {type(error).__name__}: {error}; run again with --debug and report it", 1)
 
 
@@ -118,15 +119,13 @@ def _fail(sentence: str, exit_code: int) -> NoReturn:
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        free, reason = available_memory(), f" ({error})" if str(error) else ""
-        left = "" if free is None else f", {as_size(free)} are free"
-        return f"There is not enough memory{left}{reason}. Use a smaller file, or a machine with more memory."
+    if is_lack_of_memory(error):
+        return lack_of_memory(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         name = os.fsdecode(error.filename)
         shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
         return f"{shown} cannot be used: {error.strerror}. Choose another path."
-    return str(error)
+    return re.sub(r"^\[Errno \d+\] ", "", str(error))
 
 
 def _one_line(message: object) -> str:

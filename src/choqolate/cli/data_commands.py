@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -351,7 +352,9 @@ def _check_outputs(output: Path, heatmap: Path | None, inputs: list[Path | None]
 
 def _quarantine(output: Path) -> Path:
     """Where unreadable images are listed: beside the output."""
-    output = output.absolute()
+    output = Path(os.path.abspath(output))
+    if not output.name:
+        raise ChoqolateError(f"Expected a new folder or file for the output, but got {output}. Choose another one.")
     ending = output.suffix.lower() in (".parquet", ".csv")
     beside = output.with_name(f"{output.stem if ending else output.name}.quarantine.csv")
     return beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside

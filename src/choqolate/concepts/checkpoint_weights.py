@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from choqolate._util.memory import available_memory
+from choqolate._util.memory import check_memory, is_lack_of_memory
 from choqolate._util.text import as_size, listed
 from choqolate.errors import ChoqolateError
 
@@ -33,7 +33,7 @@ def naming_failures(what: str) -> Iterator[None]:
         raise
     except BaseException as error:  # each format has errors of its own, and those of Rust are no exceptions
         reason = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, MemoryError) or "allocate" in reason:  # so says PyTorch of every device
+        if is_lack_of_memory(error) or "Tried to allocate" in reason:  # the latter of GPUs
             raise ChoqolateError(
                 f"{what}: there is not enough memory. Choose smaller batches or another encoder."
             ) from (error)
@@ -84,12 +84,7 @@ def _check_size(config: Any, folder: Path, files: Sequence[Path]) -> None:
             f"The configuration in {folder} describes an encoder of {as_size(wanted)}, but its weights have "
             f"{as_size(there)} only. {_AGAIN}."
         )
-    free = available_memory()
-    if free is not None and wanted > free:
-        raise ChoqolateError(
-            f"The weights in {folder} need {as_size(wanted)} of memory, but {as_size(free)} are free. Choose a smaller "
-            "encoder, or a machine with more memory."
-        )
+    check_memory(f"The encoder in {folder}", wanted, "Choose a smaller one, or a machine with more memory.")
 
 
 def _n_numbers(config: Any) -> int:

@@ -12,6 +12,7 @@ from typing import TextIO
 import numpy as np
 
 from choqolate._util.files import check_regular
+from choqolate._util.memory import naming_memory
 from choqolate._util.spreadsheet import from_cell
 from choqolate._util.text import listed
 from choqolate.data.column_roles import check_groups
@@ -85,7 +86,7 @@ def read_columns(file: Path, wanted: Mapping[str, Sequence[str]], required: Sequ
     """
     check_regular(file, "a CSV file")
     try:
-        with open(file, encoding="utf-8-sig", newline="") as lines:
+        with naming_memory(file), open(file, encoding="utf-8-sig", newline="") as lines:
             return _read(lines, file, wanted, required)
     except UnicodeDecodeError:
         raise ChoqolateError(f"expected text in UTF-8, {file} has other bytes: save it as 'CSV UTF-8'") from None

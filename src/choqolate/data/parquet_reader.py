@@ -61,8 +61,6 @@ def reading(path: Path) -> Iterator[None]:
     try:
         with naming(path):
             yield
-    except MemoryError:
-        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ChoqolateError(f"expected a Parquet file, {path} is another or damaged ({reason}): {AGAIN}") from None

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, Unpack
 import numpy as np
 
 from choqolate._util.checks import check_finite, find_concepts
-from choqolate._util.memory import available_memory
+from choqolate._util.memory import available_memory, check_memory
 from choqolate._util.text import counted
 from choqolate.data.column_roles import ROW_COLUMNS, ColumnNames, plain_cell, warn_of_likely_roles
 from choqolate.data.parquet_reader import ParquetReader, reading
@@ -215,7 +215,12 @@ class ScoreFile:
             yield where, scores
 
     def load(self) -> ConceptScores:
-        """Read all these rows and concepts into memory."""
+        """Read all these rows and concepts into memory.
+
+        Raises:
+            ChoqolateError: if they do not fit into what is free, before any is taken.
+        """
+        check_memory(self.path, self.n_bytes, "Read it block by block (--stream, or open_scores in Python).")
         scores = np.empty((len(self), len(self.concepts)), dtype=self.dtype)
         paths: list[Any] = []
         for where, part, names in self._parts(None, paths=True):

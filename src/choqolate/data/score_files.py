@@ -33,7 +33,7 @@ from choqolate.data.parquet_reader import ParquetReader
 from choqolate.data.score_file import ScoreFile
 from choqolate.data.score_writer import ScoreWriter
 from choqolate.data.scores import ConceptScores
-from choqolate.data.source_errors import check_source, naming
+from choqolate.data.source_errors import check_name, check_source, naming
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 
 _MOST_COLUMNS = 200_000  # of a CSV file, which is read as a whole; Parquet has no limit
@@ -76,6 +76,7 @@ def write(path: Path, table: ConceptScores) -> None:
 def check_target(path: Path, concepts: Sequence[str]) -> Any:
     """The writer for a file; an error if these concepts could not be written to it."""
     writer = _by_suffix(path, {".parquet": _write_parquet, ".csv": _write_csv})
+    check_name(path)
     check_output(path)
     reserved = [name for name in concepts if name != name.strip() or is_reserved(name)]
     reserved += concepts if are_numbers(concepts) else []

@@ -22,6 +22,7 @@ from choqolate.data.parquet_reader import FORMAT, KEY, group_rows
 from choqolate.data.provenance import Provenance
 from choqolate.data.rows import Rows
 from choqolate.data.scores import ConceptScores
+from choqolate.data.source_errors import check_name
 from choqolate.errors import ChoqolateError
 
 
@@ -62,6 +63,7 @@ class ScoreWriter:
         self.path, self.concepts = Path(path), as_names(concepts, "concepts")
         if self.path.suffix.lower() != ".parquet":
             raise ChoqolateError(f"expected a file that ends in .parquet, got {self.path}: CSV is written whole")
+        check_name(self.path)
         check_output(self.path)
         document = {
             "format": FORMAT,

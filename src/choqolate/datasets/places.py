@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from choqolate._util.files import check_output, check_regular, replacing
+from choqolate._util.memory import check_memory, naming_memory
 from choqolate._util.spreadsheet import as_cell
 from choqolate._util.text import counted, listed
 from choqolate.data.column_roles import is_reserved
@@ -212,12 +212,21 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
 def _read_npz(path: Path) -> ConceptScores:
     check_regular(path, "scores of places")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with naming_memory(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            check_memory(path, sum(entry.file_size for entry in arrays.zip.infolist()))
             found = {name: arrays[name] for name in ("files", "scores", "places") if name in arrays}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except ChoqolateError:
+        raise
+    except Exception as error:  # zip and zlib have errors of their own for each kind of damage
         raise ChoqolateError(
             f"Expected scores of places in {path}, but it cannot be read as .npz: {error}. Save it again."
         ) from None
+    if any(array.ndim == 0 or array.dtype.kind not in "US" for name, array in found.items() if name != "scores"):
+        raise ChoqolateError(
+            f"Expected lists of names as files and places in {path}, but they are none. Save it again."
+        )
+    if "scores" in found and found["scores"].dtype.kind not in "iuf":
+        raise ChoqolateError(f"Expected numbers as scores in {path}, but they are none. Save it again.")
     lacking = [name for name in ("files", "scores") if name not in found]
     if lacking:
         came = f"it has no {' and no '.join(lacking)}"

@@ -32,6 +32,7 @@ from choqolate._util.files import (
 from choqolate._util.folder_lock import locked
 from choqolate._util.json_files import json_bytes, parse_json, read_json
 from choqolate._util.leftovers import is_leftover, remove_leftovers
+from choqolate._util.memory import check_memory
 from choqolate.errors import ChoqolateError, ChoqolateWarning
 from choqolate.estimators.classifier import ChoqolateClassifier
 from choqolate.estimators.model_document import (
@@ -127,7 +128,7 @@ def _read_config(folder: Path) -> tuple[Any, bool]:
             f"expected a model folder with {CONFIG} at {folder}, found none: check the path"
         ) from error
     except OSError as error:
-        raise ChoqolateError(f"{config} cannot be read ({error}): save the model again") from error
+        raise ChoqolateError(f"{config} cannot be read ({error.strerror or error}): save the model again") from error
 
 
 def check_model_folder(path: str | PathLike[str]) -> None:
@@ -209,6 +210,7 @@ def _read_numbers(folder: Path, checksum: Any) -> dict[str, torch.Tensor]:
         if path is None or not path.exists():
             continue
         check_regular(path, "the numbers of a model")
+        check_memory(path, 2 * path.stat().st_size)  # its content, and the arrays in it
         numbers = path.read_bytes()
         if hashlib.sha256(numbers).hexdigest() == checksum:
             try:
