@@ -59,9 +59,7 @@ def test_what_does_not_fit_is_refused_with_what_is_needed_and_free(groups, tmp_p
     groups("0::/job")
     write(tmp_path / "job", 3 * GIB, 1 * GIB, 0)
     memory.check_memory("x.parquet", 2 * GIB)
-    with pytest.raises(
-        ChoqolateError, match=r"^scores.parquet needs 4.3 GB of memory, but 2.1 GB are free. Buy more\.$"
-    ):
+    with pytest.raises(ChoqolateError, match=r"^x.parquet needs 4.3 GB of memory, but 2.1 GB are free. Buy more\.$"):
         memory.check_memory("x.parquet", 4 * GIB, "Buy more.")
     with (
         pytest.raises(ChoqolateError, match=r"not enough memory for big.npz, 2.1 GB are free \(Unable to allocate"),

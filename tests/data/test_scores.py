@@ -94,7 +94,7 @@ def tables(draw, concept=odd | names):
         groups=draw(column),
         paths=draw(column),
         spurious=draw(st.sets(st.sampled_from(concepts))),
-        provenance=draw(st.dictionaries(texts, texts | st.integers() | st.lists(texts), max_size=2)),
+        provenance=draw(st.dictionaries(texts, texts | st.integers(-(2**63), 2**63) | st.lists(texts), max_size=2)),
     )
 
 
@@ -150,6 +150,8 @@ def test_a_failed_write_leaves_the_old_file(birds, tmp_path):
     birds.save(path)
     with pytest.raises(ChoqolateError, match="JSON"):
         ConceptScores(birds.scores, birds.concepts, provenance={"when": object()}).save(path)
+    with pytest.raises(ChoqolateError, match=r"provenance that JSON can hold: .* too large"):
+        ConceptScores(birds.scores, birds.concepts, provenance={"when": 10**30}).save(path)
     assert same(birds, ConceptScores.load(path))
     assert [path.name for path in tmp_path.iterdir()] == ["birds.parquet"]
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from choqolate._util.checks import as_names, check_finite
 from choqolate._util.files import check_output, replacing
+from choqolate._util.json_files import parse_json
 from choqolate._util.sealed_parquet import seal
 from choqolate._util.text import printable
 from choqolate.data.column_roles import ROW_COLUMNS, text_array
@@ -74,6 +75,7 @@ class ScoreWriter:
         }
         try:
             self._metadata = {KEY: json.dumps(document, allow_nan=False).encode()}
+            parse_json(self._metadata[KEY], "it")  # what cannot be read is not written
         except (TypeError, ValueError) as error:
             raise ChoqolateError(f"expected a provenance that JSON can hold: {error}") from None
         self._waiting: list[pa.Table] = []
