@@ -11,6 +11,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ CHECKSUM = "checksum"
 _TOO_DEEP = "it is nested too deeply."
 _EMPTY = f'"{CHECKSUM}": ""'
 _LARGEST = 1 << 64  # whole numbers beyond fit into no array
+_NESTS = frozenset((dict, list))
 _DEEPEST = 100  # levels; what walks through a document takes a few frames of the stack for each
 
 
@@ -178,10 +180,10 @@ def _cut_off(digits: str) -> int:
 def _check_depth(document: Any) -> None:
     level = [document]
     for _ in range(_DEEPEST + 1):
-        inner = [value for value in level if isinstance(value, (dict, list))]
+        inner = [value for value in level if type(value) in _NESTS]
         if not inner:
             return
-        level = [child for value in inner for child in (value.values() if isinstance(value, dict) else value)]
+        level = list(chain.from_iterable(value.values() if type(value) is dict else value for value in inner))
     raise ChoqolateError(_TOO_DEEP)
 
 

@@ -160,7 +160,11 @@ def text_array(values: np.ndarray | None, n_rows: int) -> pa.Array:
     """A column of text; missing entries are null, and names that are no UTF-8 are spelled out."""
     if values is None:
         return pa.nulls(n_rows, pa.string())
-    return pa.array([value and printable(value) for value in values.tolist()], pa.string())
+    cells = values.tolist()
+    try:
+        return pa.array(cells, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([value and printable(value) for value in cells], pa.string())
 
 
 def plain_cell(cell: Any) -> Any:

@@ -87,7 +87,11 @@ class ParquetReader:
             metadata = pq.read_metadata(path)
             buffer = max(1 << 12, BLOCK_BYTES // max(1, metadata.num_columns))  # else a whole column chunk is read
             self._file = pq.ParquetFile(
-                path, metadata=metadata, buffer_size=buffer, page_checksum_verification=True, pre_buffer=False
+                path,
+                metadata=metadata,
+                buffer_size=buffer,
+                page_checksum_verification=self._seal.checksums is None,  # the seal covers the pages
+                pre_buffer=False,
             )
             schema = self._file.schema_arrow
             names = schema.names

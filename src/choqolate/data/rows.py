@@ -282,6 +282,8 @@ def _as_list(column: Any, name: str) -> list[Any] | None:
         items = column.tolist() if hasattr(column, "tolist") else list(column)
     except TypeError:
         raise ChoqolateError(f"expected one text for each row as {name}, got {column!r}") from None
+    if set(map(type, items)) <= {str, type(None)}:  # nearly always, and quick to find out
+        return items
     items = [item.item() if getattr(item, "ndim", None) == 0 else item for item in items]
     if any(isinstance(item, list) or hasattr(item, "ndim") for item in items):
         raise ChoqolateError(f"expected one text for each row as {name}, got lists or the like")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Set
 from typing import Any
@@ -44,9 +45,8 @@ def check_arrays(
     for name, shape in expected.items():
         if tuple(tensors[name].shape) != shape:
             raise ChoqolateError(f"expected {name} of shape {shape}, found {tuple(tensors[name].shape)}")
-    for name, tensor in tensors.items():
-        _check_type(name, tensor)
-    large = [name for name in parameters if tensors[name].numel() and float(tensors[name].abs().max()) > _LARGEST]
+    largest = {name: _largest(name, tensor) for name, tensor in tensors.items()}
+    large = [name for name in parameters if largest[name] > _LARGEST]
     if large:
         raise ChoqolateError(f"{large[0]} holds numbers that are too large to be weights")
     low, high = tensors["score_min"].double().numpy(), tensors["score_max"].double().numpy()
@@ -62,15 +62,18 @@ def check_arrays(
     _check_history({name: tensor for name, tensor in tensors.items() if name.startswith("history.")})
 
 
-def _check_type(name: str, tensor: torch.Tensor) -> None:
+def _largest(name: str, tensor: torch.Tensor) -> float:
+    """The largest magnitude in an array, which has the right type and is finite."""
     wanted = (torch.bool,) if name == "calibration.right" else _NUMBERS
     if tensor.dtype not in wanted:
         kinds = " or ".join(str(kind).removeprefix("torch.") for kind in wanted)
         raise ChoqolateError(f"expected {name} as {kinds}, found {str(tensor.dtype).removeprefix('torch.')}")
-    if not tensor.isfinite().all():
+    ends = [abs(float(end)) for end in tensor.aminmax()] if tensor.numel() else [0.0]  # NaN if one number is
+    if not all(map(math.isfinite, ends)):
         raise ChoqolateError(f"{name} holds numbers that are not finite")
     if tensor.ndim == 0:
         raise ChoqolateError(f"expected {name} to be a list of numbers, found a single one")
+    return max(ends)
 
 
 def _check_shares(name: str, tensor: torch.Tensor) -> None:

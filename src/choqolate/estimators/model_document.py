@@ -196,7 +196,7 @@ def _edits(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> list[Edi
 
 
 def _names(concepts: Any) -> list[str]:
-    if not isinstance(concepts, list) or not concepts or not all(isinstance(name, str) for name in concepts):
+    if not isinstance(concepts, list) or not concepts or not set(map(type, concepts)) <= {str}:
         raise ChoqolateError("expected the concepts to be a list of names: incomplete or damaged")
     return concepts
 

@@ -9,6 +9,7 @@ wait for each other.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import warnings
 from os import PathLike
@@ -45,6 +46,7 @@ from choqolate.estimators.model_document import (
 )
 
 CONFIG, TENSORS = "config.json", "model.safetensors"
+_BEGIN = json_bytes({"format": FORMAT}, indent=2).removesuffix(b"\n}")
 _NEXT = re.compile(r"model(-[0-9a-f]{64})?\.safetensors\.next")  # without a checksum before format version 6
 
 
@@ -73,7 +75,7 @@ def save(classifier: ChoqolateClassifier, path: str | PathLike[str]) -> None:
                 _finish(folder)
                 write_bytes(_next_tensors(folder, checksum), numbers)
                 write_bytes(folder / CONFIG, text)
-                _finish(folder)
+                _finish(folder, checksum if alone else None)
             finally:
                 if alone:
                     _sweep(folder)
@@ -156,12 +158,18 @@ def check_target(path: str | PathLike[str]) -> None:
     config = folder / CONFIG
     if config.exists():
         check_regular(config, f"the {CONFIG} of a model")
-        try:
-            ours = parse_json(config.read_bytes(), CONFIG).get("format") == FORMAT
-        except (ChoqolateError, AttributeError):
-            ours = False
-        if not ours:
+        if not _is_ours(config.read_bytes()):
             raise ChoqolateError(f"{config} is not a model's and would be overwritten: choose another folder")
+
+
+def _is_ours(config: bytes) -> bool:
+    """Whether the content of a ``config.json`` is a model's, also a damaged one."""
+    if config.startswith(_BEGIN):  # as it is written, so that a long one need not be parsed
+        return True
+    try:
+        return bool(parse_json(config, CONFIG).get("format") == FORMAT)
+    except (ChoqolateError, AttributeError):
+        return False
 
 
 def _next_tensors(folder: Path, checksum: str) -> Path:
@@ -178,15 +186,17 @@ def _waiting_tensors(folder: Path, checksum: Any) -> Path | None:
 
 def _named_tensors(folder: Path) -> Path | None:
     """The numbers that a folder's ``config.json`` names, if they have not taken their name yet."""
+    if not any(map(_NEXT.fullmatch, os.listdir(folder))):
+        return None
     try:
         return _waiting_tensors(folder, parse_json((folder / CONFIG).read_bytes(), CONFIG)["sha256"])
     except (FileNotFoundError, ChoqolateError, KeyError, TypeError):
         return None
 
 
-def _finish(folder: Path) -> None:
-    """Let the numbers that ``config.json`` names take their name, if a save was cut short before it did that."""
-    waiting = _named_tensors(folder)
+def _finish(folder: Path, checksum: str | None = None) -> None:
+    """Let the numbers that ``config.json`` names, by their checksum if it is known, take their name."""
+    waiting = _named_tensors(folder) if checksum is None else _next_tensors(folder, checksum)
     if waiting is not None:
         rename_file(waiting, folder / TENSORS)
 
@@ -206,7 +216,8 @@ def _sha256(path: Path) -> str:
 
 
 def _read_numbers(folder: Path, checksum: Any) -> dict[str, torch.Tensor]:
-    for path in (folder / TENSORS, _waiting_tensors(folder, checksum)):
+    for find in (lambda: folder / TENSORS, lambda: _waiting_tensors(folder, checksum)):
+        path = find()
         if path is None or not path.exists():
             continue
         check_regular(path, "the numbers of a model")
