@@ -127,6 +127,10 @@ def _temporary_folder(target: Path) -> Iterator[Path]:
             remove_leftovers_of(target)
             temporary.mkdir()
             yield temporary
+    except ChoqolateError as error:  # for whoever reads it, the folder has its name already
+        if str(temporary) not in str(error):
+            raise
+        raise ChoqolateError(str(error).replace(str(temporary), str(target))) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

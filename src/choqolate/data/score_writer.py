@@ -49,7 +49,7 @@ class ScoreWriter:
     ...     for row in range(3):
     ...         writer.add(ConceptScores([[row, 0.5]], ["sea", "forest"], labels=["gull"]))
     >>> ConceptScores.load(path)
-    ConceptScores(3 rows, 2 concepts, 1 classes, no split)
+    ConceptScores(3 rows, 2 concepts, 1 class, no split)
     """
 
     def __init__(
