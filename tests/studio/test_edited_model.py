@@ -6,6 +6,7 @@ import copy
 import errno
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
