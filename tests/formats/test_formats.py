@@ -13,7 +13,7 @@ from choqolate.data.score_file import ScoreFile
 from choqolate.errors import ChoqolateError
 from choqolate.experiments.engine.results import Results, Run
 from tests.formats.facts import facts_of_embeddings, facts_of_model, facts_of_results, facts_of_table
-from tests.formats.write import CURRENT, FORMATS
+from tests.formats.write import CURRENT, FORMATS, VERSIONS
 from tests.sealing import change_json
 
 # What models of earlier versions hold besides their network; files of later ones say it themselves.
@@ -55,7 +55,7 @@ def assert_says(found: object, wanted: object, where: str = "") -> None:
 
 @pytest.mark.parametrize("kind", CURRENT)
 def test_every_format_has_files_of_its_current_version(kind):
-    folder = FORMATS / kind / f"version_{CURRENT[kind]}"
+    folder = FORMATS / kind / CURRENT[kind]
     assert folder.is_dir(), f"{folder} is missing: run python -m tests.formats.write"
 
 
@@ -72,7 +72,7 @@ def test_a_model_predicts_what_it_did_and_does_so_saved_again(tmp_path, folder):
         assert_says(found, wanted)
         records = RECORDS.get(folder.removeprefix("models/"), set(wanted.get("records", ())))
         assert found["records"].keys() == records
-    assert json.loads((tmp_path / "config.json").read_text())["format_version"] == CURRENT["models"]
+    assert json.loads((tmp_path / "config.json").read_text())["format_version"] == VERSIONS["models"]
 
 
 @pytest.mark.parametrize("folder", released("scores/version_*"))
@@ -115,15 +115,15 @@ def test_edits_do_what_they_did(folder):
 
 def newest(kind: str, name: str, place: Path) -> Path:
     """A copy of a file or folder in its current version."""
-    original = FORMATS / kind / f"version_{CURRENT[kind]}" / name
+    original = FORMATS / kind / CURRENT[kind] / name
     return Path((shutil.copytree if original.is_dir() else shutil.copy)(original, place / name))
 
 
 @pytest.mark.parametrize("later", [1, 94])
 def test_a_model_of_a_newer_version_is_refused_with_advice_to_upgrade(tmp_path, later):
     model = newest("models", "edited", tmp_path)
-    change_json(model / "config.json", format_version=CURRENT["models"] + later)
-    with pytest.raises(ChoqolateError, match=rf"version {CURRENT['models'] + later}.*[Uu]pgrade choqolate"):
+    change_json(model / "config.json", format_version=VERSIONS["models"] + later)
+    with pytest.raises(ChoqolateError, match=rf"version {VERSIONS['models'] + later}.*[Uu]pgrade choqolate"):
         cq.load(model)
 
 
@@ -131,18 +131,18 @@ def test_a_model_of_a_newer_version_is_refused_with_advice_to_upgrade(tmp_path, 
 def test_a_table_of_a_newer_version_is_refused_with_advice_to_upgrade(tmp_path, later):
     file = FORMATS / "scores" / "version_1" / "full.parquet"
     table = pq.read_table(file)
-    document = json.loads(table.schema.metadata[b"choqolate"]) | {"format": CURRENT["scores"] + later}
+    document = json.loads(table.schema.metadata[b"choqolate"]) | {"format": VERSIONS["scores"] + later}
     pq.write_table(table.replace_schema_metadata({"choqolate": json.dumps(document)}), tmp_path / "scores.parquet")
     for load in (cq.ConceptScores.load, ScoreFile):
-        with pytest.raises(ChoqolateError, match=rf"format {CURRENT['scores'] + later}.*[Uu]pgrade choqolate"):
+        with pytest.raises(ChoqolateError, match=rf"format {VERSIONS['scores'] + later}.*[Uu]pgrade choqolate"):
             load(tmp_path / "scores.parquet")
 
 
 @pytest.mark.parametrize("later", [1, 94])
 def test_embeddings_of_a_newer_version_are_refused_with_advice_to_upgrade(tmp_path, later):
     folder = newest("embeddings", "birds", tmp_path)
-    change_json(folder / "embeddings.json", format_version=CURRENT["embeddings"] + later)
-    with pytest.raises(ChoqolateError, match=rf"version {CURRENT['embeddings'] + later}.*[Uu]pgrade choqolate"):
+    change_json(folder / "embeddings.json", format_version=VERSIONS["embeddings"] + later)
+    with pytest.raises(ChoqolateError, match=rf"version {VERSIONS['embeddings'] + later}.*[Uu]pgrade choqolate"):
         cq.Embeddings.load(folder)
 
 
@@ -150,6 +150,6 @@ def test_embeddings_of_a_newer_version_are_refused_with_advice_to_upgrade(tmp_pa
 @pytest.mark.parametrize("later", [1, 94])
 def test_edits_of_a_newer_version_are_refused_with_advice_to_upgrade(tmp_path, name, later):
     file, model = newest("edits", name, tmp_path), cq.load(newest("edits", "model", tmp_path))
-    change_json(file, format_version=CURRENT["edits"] + later)
-    with pytest.raises(ChoqolateError, match=rf"version {CURRENT['edits'] + later}.*[Uu]pgrade choqolate"):
+    change_json(file, format_version=VERSIONS["edits"] + later)
+    with pytest.raises(ChoqolateError, match=rf"version {VERSIONS['edits'] + later}.*[Uu]pgrade choqolate"):
         model.apply_edits(file)

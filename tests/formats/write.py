@@ -32,18 +32,22 @@ from tests.formats.facts import facts_of_embeddings, facts_of_model, facts_of_re
 from tests.small_tables import CONCEPTS, bird_scores
 
 FORMATS = Path(__file__).parent
-CURRENT = {
+VERSIONS = {
     "models": model_document.FORMAT_VERSION,
     "scores": parquet_reader.FORMAT,
     "embeddings": embedding_folder.FORMAT_VERSION,
     "results": 1,  # lines do not say it
     "edits": edits_file.FORMAT_VERSION,
 }
+CURRENT = {kind: f"version_{number}" for kind, number in VERSIONS.items()}
+# Checksums did not change the version of these: earlier code reads files that have them.
+CURRENT |= {kind: f"version_{VERSIONS[kind]}_sealed" for kind in ("scores", "embeddings", "results", "edits")}
 ADA = {"author": "Ada", "time": "2026-11-19T12:00:00+00:00", "reason": "Wasser, nicht Vögel", "reviewed": True}
 _EXPORT = """
 import { readFileSync } from "node:fs";
-const { editsDocument } = await import(process.argv[1]);
-console.log(JSON.stringify(editsDocument(...JSON.parse(readFileSync(0, "utf8")))));
+const { editsDocument } = await import(`${process.argv[1]}/edits.js`);
+const { textWithChecksum } = await import(`${process.argv[1]}/checksum.js`);
+process.stdout.write(textWithChecksum(editsDocument(...JSON.parse(readFileSync(0, "utf8")))));
 """
 WORDS = ["sea", "forest", "long bill"]
 
@@ -171,9 +175,8 @@ def _export(model: cq.ChoqolateClassifier, table: cq.ConceptScores) -> str:
     ]
     given = json.dumps([build_bundle(model, table).document, edits])
     engine = Path(cq.__file__).parent / "studio" / "page" / "engine"
-    command = ["node", "--experimental-default-type=module", "--eval", _EXPORT, str(engine / "edits.js")]
-    exported = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
-    return json.dumps(json.loads(exported), indent=2, ensure_ascii=False) + "\n"
+    command = ["node", "--experimental-default-type=module", "--eval", _EXPORT, str(engine)]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
 
 
 def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
@@ -192,7 +195,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 def main() -> None:
     """Write what is missing."""
     for kind, write in WRITERS.items():
-        folder = FORMATS / kind / f"version_{CURRENT[kind]}"
+        folder = FORMATS / kind / CURRENT[kind]
         if folder.exists():
             print(f"{folder} is there already.")
             continue
