@@ -1,4 +1,5 @@
 import gc
+import os
 import signal
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from choqolate._util import progress
+from tests.trust.ledger import note
 
 # Sizes, not seconds, are what these tests are about: a slow machine is no failure.
 settings.register_profile("tests", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +22,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest, so that the processes end together."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        item.user_properties += [("hostile", mark.args[0]) for mark in item.iter_markers("hostile")]
+
+
+def pytest_runtest_logreport(report):
+    """Count what was tried with hostile inputs, for the table of ``make trust``."""
+    what = dict(report.user_properties).get("hostile")
+    in_charge = "PYTEST_XDIST_WORKER" not in os.environ  # reports of workers come here too
+    if in_charge and what is not None and report.when == "call" and not report.skipped:
+        note("hostile inputs", what, 1, crashed=int(report.failed))
 
 
 def pytest_collection_finish():

@@ -16,7 +16,7 @@ from choqolate.experiments.engine.results import Results
 from tests.pipes import needs_pipes, pipe_at
 from tests.tiny import write_clip
 
-pytestmark = needs_pipes
+pytestmark = [pytest.mark.hostile("pipes and devices"), needs_pipes]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ import pytest
 import choqolate as cq
 from tests.cli.test_data_commands import choqolate
 
+pytestmark = pytest.mark.hostile("names shown and written")
+
 ESCAPES = "\x1b[31m\x1b]0;title\x07\x9b2J\u202e\u2066[red]:smile:\r\n\t\x7f\u2028"
 MARKUP = '</script><script>alert(1)</script>"><img onerror=alert(1)> `x` | \\input{/etc/passwd}'
 FORMULA = "=cmd|' /C calc'!A0"

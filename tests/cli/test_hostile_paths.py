@@ -10,6 +10,8 @@ import pytest
 import choqolate as cq
 from tests.cli.test_data_commands import choqolate
 
+pytestmark = pytest.mark.hostile("places to write to")
+
 PLACES = {
     "a name too long": "n" * 300,
     "a path too long": "/".join(["p" * 200] * 30),

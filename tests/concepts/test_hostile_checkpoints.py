@@ -16,6 +16,8 @@ from safetensors.torch import load_file, save_file
 import choqolate as cq
 from choqolate.errors import ChoqolateError
 
+pytestmark = pytest.mark.hostile("checkpoints")
+
 IMAGE = Image.fromarray(np.arange(40 * 30 * 3, dtype=np.uint8).reshape(30, 40, 3))
 
 

@@ -137,6 +137,7 @@ def test_of_an_animation_the_first_frame_is_taken(kind, loss):
     np.testing.assert_allclose(np.asarray(decode(content)).astype(int), np.asarray(draw(1)), atol=loss)
 
 
+@pytest.mark.hostile("images")
 @pytest.mark.parametrize("name", bad_files())
 def test_bad_files_are_named_with_a_reason(name):
     content = bad_files()[name]

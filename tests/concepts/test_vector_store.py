@@ -84,6 +84,7 @@ DIGESTS = pa.array([bytes([65 + row]) * 32 for row in range(3)], pa.binary(32))
 VECTORS = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2))
 
 
+@pytest.mark.hostile("embeddings")
 @pytest.mark.parametrize(
     "odd",
     [

@@ -9,6 +9,8 @@ from choqolate.concepts.word_lists import read_words
 from choqolate.data.image_list import read_csv
 from choqolate.errors import ChoqolateError
 
+pytestmark = pytest.mark.hostile("CSV files and word lists")
+
 LONG = "x" * 200_000
 ROWS = "a.png,a,0.5\nb.png,b,0.4\n"
 BROKEN = {

@@ -16,6 +16,8 @@ from choqolate.data.score_file import ScoreFile
 from choqolate.datasets.places import PlacePredictions
 from choqolate.errors import ChoqolateError
 
+pytestmark = pytest.mark.hostile("files that need too much memory")
+
 MB = 1 << 20
 
 

@@ -262,6 +262,7 @@ def in_lists(path, lists, **how):
 RAGGED = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]  # the right number in all
 
 
+@pytest.mark.hostile("score tables")
 @pytest.mark.parametrize("load", [ConceptScores.load, lambda path: list(ConceptScores.open(path).blocks())])
 @pytest.mark.parametrize(
     "lists",

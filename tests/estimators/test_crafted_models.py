@@ -15,6 +15,8 @@ import choqolate as cq
 from choqolate.explain.node_stability import node_stability
 from tests.sealing import change_json, change_numbers
 
+pytestmark = pytest.mark.hostile("models")
+
 CONCEPTS = ["sea", "forest", "wings", "crest"]
 
 

@@ -196,6 +196,7 @@ def test_the_file_is_readable(tmp_path, model):
     assert node["leading"] == pytest.approx(dict(zip(CONCEPTS, model.node_attributions_[1], strict=True)))
 
 
+@pytest.mark.hostile("edits")
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -391,6 +391,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.hostile("models")
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_an_error_that_says_so(tmp_path, model, kind):
     damage, message = DAMAGE[kind]

@@ -154,6 +154,7 @@ def test_reading_half_a_line_changes_nothing(results):
 UNSEALED = json.dumps({name: value for name, value in json.loads(run().to_json()).items() if name != "checksum"})
 
 
+@pytest.mark.hostile("results")
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
