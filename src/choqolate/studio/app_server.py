@@ -39,6 +39,7 @@ from choqolate.studio.messages import (
 from choqolate.studio.one_page import PAGE
 from choqolate.studio.page_files import PageFile, entity_tag, read_page
 from choqolate.studio.row_choice import ROWS
+from choqolate.studio.strict_json import StrictRoute
 from choqolate.studio.studio_service import StudioService
 from choqolate.studio.worker_threads import WorkerThreads
 
@@ -128,6 +129,7 @@ def create_app(
         redirect_slashes=False,
         servers=[{"url": rules.root_path}] if rules.root_path else None,
     )
+    app.router.route_class = StrictRoute
     _add_readings(app, service, light)
     _add_edits(app, service, heavy)
     _add_scoring(app, service, heavy)
