@@ -10,9 +10,11 @@ from multiprocessing.process import BaseProcess
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from choqolate.concepts.embedding import Embeddings
 from tests.concepts.image_files import write_album
+from tests.trust.ledger import note, scaled
 
 SHARD_ROWS = 32  # small shards, so that few images fill many of them
 N_IMAGES = 18 * SHARD_ROWS + 25
@@ -81,6 +83,7 @@ def rows_in_shards(folder) -> list[bytes]:
     return [digest for path in folder.glob("*.parquet") for digest in pq.read_table(path)["digest"].to_pylist()]
 
 
+@pytest.mark.trust
 def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tmp_path, clip_folder):
     album, chance = tmp_path / "album", random.Random(0)
     write_album(album, N_IMAGES)
@@ -91,7 +94,7 @@ def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tm
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     done = [len(rows_in_shards(images))]
-    for _ in range(3):
+    for _ in range(scaled(3)):
         if done[-1] == N_IMAGES:  # the machine was so busy that a kill came late
             break
         process = start(album, tmp_path / "killed", clip_folder)
@@ -112,3 +115,4 @@ def test_killed_at_random_moments_and_run_again_the_result_is_that_of_one_run(tm
     np.testing.assert_array_equal(killed.vectors(), whole.vectors())
     assert sorted(rows_in_shards(images)) == sorted(whole.digests)
     assert shard_names(images) == shard_names(tmp_path / "whole" / "images")
+    note("kills", "embed", len(done))

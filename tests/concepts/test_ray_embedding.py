@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from choqolate.concepts.mini_backbone import MiniBackbone
 from choqolate.errors import ChoqolateError
 from tests.concepts.image_files import write_album
 from tests.ray_nodes import node_killed_when, two_nodes
+from tests.trust.ledger import note
 
 BLOCK = 16
 N_IMAGES = 20 * BLOCK + 5
@@ -104,6 +106,21 @@ class Together(MiniBackbone):
         return super().encode_pixels(pixels)
 
 
+class Dying(MiniBackbone):
+    """A backbone whose first process is killed while it encodes its second batch."""
+
+    def __init__(self, died: Path) -> None:
+        super().__init__(device="cpu")
+        self.died, self.begun = died, False
+
+    def encode_pixels(self, pixels):
+        if self.begun and not self.died.exists():
+            self.died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.begun = len(pixels) > 1  # not the image that a loaded network is tried on
+        return super().encode_pixels(pixels)
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
@@ -115,6 +132,7 @@ def enough_written(folder: Path) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.trust
 @pytest.mark.usefixtures("one_thread")
 def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_gives(album, tmp_path, backbone):
     local = embed(album, backbone, tmp_path / "local", workers=0, batch_size=6)
@@ -145,9 +163,14 @@ def test_a_cluster_that_is_full_and_then_loses_a_node_gives_what_one_process_giv
         check_equal(resumed, local)
         for path in sorted((target / "images").glob("*.parquet"))[::2]:
             path.unlink()
-        resumed = embed(album, backbone, target, batch_size=6, engine="ray", address=cluster.address, workers=1)
+        dying = Dying(tmp_path / "died")
+        options = {"engine": "ray", "address": cluster.address, "workers": 1, "tell": told.append}
+        resumed = embed(album, dying, target, batch_size=6, **options)
+        assert dying.died.exists()
+        assert told[-1] == "an encoder of the Ray cluster is lost: what it was doing is done again"
         check_equal(resumed, local)
         assert 0 < resumed.n_encoded < N_IMAGES
+    note("kills", "embed --engine ray", 2)
 
 
 class Other:

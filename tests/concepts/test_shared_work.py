@@ -6,12 +6,15 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from choqolate.concepts.embedding import Embeddings
 from tests.concepts.image_files import write_album
 from tests.concepts.test_kill import N_IMAGES, comes_true, rows_in_shards, run, said_by, shard_names, start
+from tests.trust.ledger import note
 
 
+@pytest.mark.trust
 def test_two_commands_at_once_share_the_work_and_one_that_is_killed_is_replaced(tmp_path, clip_folder):
     album = tmp_path / "album"
     write_album(album, N_IMAGES)
@@ -39,3 +42,4 @@ def test_two_commands_at_once_share_the_work_and_one_that_is_killed_is_replaced(
         np.testing.assert_array_equal(found.vectors(), alone.vectors())
         assert sorted(rows_in_shards(tmp_path / name / "images")) == sorted(alone.digests)
         assert not list((tmp_path / name).glob("*.claims"))
+    note("kills", "embed", 1)

@@ -12,6 +12,7 @@ from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import table_source
 from tests.ray_nodes import node_killed_when, two_nodes
 from tests.small_tables import bird_scores
+from tests.trust.ledger import note
 
 GIVEN = {"epochs": 4, "learning_rate": 0.01, "penalty": 1e-5}  # nothing is left to be chosen
 SETTINGS = {  # each of the first is a batch of its own
@@ -21,7 +22,13 @@ SETTINGS = {  # each of the first is a batch of its own
 SEEDS = (0, 1)
 
 
+def busy(raylet: psutil.Process) -> list[psutil.Process]:
+    """The processes of a node that are at work."""
+    return [worker for worker in raylet.children() if "_run_batch" in " ".join(worker.cmdline())]
+
+
 @pytest.mark.long
+@pytest.mark.trust
 @pytest.mark.usefixtures("two_threads")
 def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_same_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -35,16 +42,21 @@ def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_sa
     spread.append(expected[:2])
     finished: list[int] = []  # when the node is killed
     told: list[str] = []
+    killed: list[int] = []
 
     with two_nodes() as cluster:
         address = cluster.address
-        second = psutil.Process(cluster.second.all_processes["raylet"][0].process.pid)
+        first, second = (
+            psutil.Process(node.all_processes["raylet"][0].process.pid) for node in (cluster.head_node, cluster.second)
+        )
 
         def in_the_middle() -> bool:
-            busy = any("_run_batch" in " ".join(worker.cmdline()) for worker in second.children())
             n_finished = len(spread.read().runs)
-            if busy and n_finished > 2:
+            if busy(second) and n_finished > 2:
                 finished.append(n_finished)
+                for worker in busy(first):  # a process alone, too; its node goes on
+                    worker.kill()
+                    killed.append(worker.pid)
             return bool(finished)
 
         with node_killed_when(cluster, in_the_middle, tmp_path / "killed"):
@@ -57,3 +69,4 @@ def test_a_cluster_that_loses_a_node_finishes_what_one_machine_began_with_the_sa
     assert {run.key: (run.metrics, run.chosen) for run in found} == {
         run.key: (run.metrics, run.chosen) for run in expected
     }
+    note("kills", "compare --engine ray", 1 + len(killed))

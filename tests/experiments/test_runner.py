@@ -21,6 +21,7 @@ from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import table_source
 from choqolate.experiments.engine.tasks import Done
 from tests.small_tables import bird_scores
+from tests.trust.ledger import note
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def test_a_damaged_line_is_reported_and_only_its_run_is_repeated(tmp_path, notes
     assert times_run(notes) == {"noted-0": 1, "noted-1": 2, "noted-2": 1}
 
 
+@pytest.mark.trust
 def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     X, labels, groups = bird_scores(1200)
     split = np.where(np.arange(1200) % 3 == 0, "test", "train")
@@ -167,6 +169,7 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
         {"config", "seed", "metrics", "seconds", "shared", "versions"} <= set(json.loads(line)) for line in after
     )
     assert "SLR-AVD" in (tmp_path / "out" / "tables" / "comparison.md").read_text()
+    note("kills", "compare", 1)
 
 
 @pytest.mark.usefixtures("two_threads")
