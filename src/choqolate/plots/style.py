@@ -41,7 +41,8 @@ def save_figure(ax: Axes, path: Path) -> None:
     """Write the figure of some axes to a file, .png, .svg or .pdf, in one step, and close it."""
     import matplotlib.pyplot as plt
 
-    figure = ax.figure.figure  # of a figure in a figure the outer one; get_figure does it from matplotlib 3.10 on
+    figure = ax.get_figure(root=True)
+    assert figure is not None
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower().lstrip("."))
     plt.close(figure)
