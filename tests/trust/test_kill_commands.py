@@ -65,6 +65,11 @@ class Command(NamedTuple):
     read: Callable[[Path], Any]
     run: Callable[..., None] = run_command
 
+    @property
+    def name(self) -> str:
+        """Its name in the ledger."""
+        return self.arguments[0] + (" --export" if "--export" in self.arguments else "")
+
 
 def start(folder: Path, command: Command) -> BaseProcess:
     """Start a command in a process that has loaded the heavy packages."""
@@ -125,7 +130,7 @@ def kill_often(place: Path, command: Command, n_kills: int) -> None:
     run_to_the_end(place, command)
     assert command.read(place / command.output) == expected
     assert names_in(place) == whole
-    note("kills", command.arguments[0], struck)
+    note("kills", command.name, struck)
 
 
 def run_to_the_end(place: Path, command: Command) -> None:
