@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("page", ["SECURITY.md", "docs/reliability.md"])
 def test_every_promise_is_held_by_a_test_that_is_there(page):
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / page).read_text(encoding="utf-8"))
-    assert len(named) > 5
+    assert len(named) >= 5
     for file, test in named:
         assert re.search(rf"^def {test}\b" if test else "", (ROOT / file).read_text(encoding="utf-8"), re.M), (
             file,

@@ -70,7 +70,7 @@ def test_the_example_draws_every_figure_from_what_the_demo_left(small, tmp_path,
 
 def test_everything_is_left_in_the_folder(small):
     folder, done = small
-    assert done.stderr == ""
+    assert done.stderr == "starting the demo in choqolate-demo ...\n"
     assert {path.name for path in folder.iterdir()} == {
         *("report.html", "contact-sheet.jpg", "demo.json", "scores.parquet", "model", "model-edited"),
         *("images", "unbiased", "embeddings"),

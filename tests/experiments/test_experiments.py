@@ -354,7 +354,7 @@ def test_a_damaged_line_is_reported_and_run_again(tmp_path):
     results.write_text(f"{first[:50]}\n{second}\n")
     said = choqolate(*command)
     assert said.code == 0
-    assert "results.jsonl: line 1 skipped (not JSON" in said.err
+    assert "results.jsonl: line 1 skipped (it is not valid JSON" in said.err
     kept = results.read_text().splitlines()
     assert kept[1] == second
     assert {key: json.loads(kept[2])[key] for key in ("config", "seed")} == {

@@ -31,7 +31,11 @@ def results(tmp_path):
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -88,6 +92,10 @@ def test_numbers_as_keys_do_not_make_a_second_configuration():
     ("changes", "message"),
     [
         ({"config": [1]}, "config to be a dictionary"),
+        (
+            {"config": {"rows": 2**64}},
+            "config to hold what JSON can.* 18446744073709551616 is too large: turn",
+        ),
         ({"config": {"rate": math.nan}}, "config to hold what JSON can"),
         ({"config": {"rate": {1, 2}}}, "config to hold what JSON can"),
         ({"chosen": {"rate": np.float32(1)}}, "chosen to hold what JSON can"),

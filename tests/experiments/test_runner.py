@@ -131,7 +131,9 @@ def test_a_damaged_line_is_reported_and_only_its_run_is_repeated(tmp_path, notes
     lines = path.read_text().splitlines()
     lines[1] = lines[1][:40]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.warns(ChoqolateWarning, match=r"results.jsonl: line 2 skipped \(not JSON.*these runs are repeated"):
+    with pytest.warns(
+        ChoqolateWarning, match=r"results.jsonl: line 2 skipped \(it is not valid JSON.*these runs are repeated"
+    ):
         outcome = run_tasks([Batch(task, (0, 1, 2))], Results(path), processes=1)
     assert outcome.trained == 1
     assert times_run(notes) == {"noted-0": 1, "noted-1": 2, "noted-2": 1}

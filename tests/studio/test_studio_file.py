@@ -43,7 +43,7 @@ def model(table):
 def contents(file):
     """The images, the document and the arrays in a file."""
     html = file.read_text(encoding="utf-8")
-    found = dict(re.findall(r'id="(studio-\w+)">([^<]*)</script>', html))
+    found = dict(re.findall(r'id="(studio-\w+)"[^>]*>([^<]*)</script>', html))
     blob = base64.b64decode(found["studio-data"])
     header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
     return json.loads(found["studio-images"]), json.loads(header["__metadata__"]["studio"]), load(blob)

@@ -176,7 +176,7 @@ class Results:
             try:
                 run = Run.from_json(line.decode("utf-8", "replace"))
             except (ChoqolateError, OverflowError) as error:  # a whole number may be too large for anything
-                damaged.append((number, str(error)))
+                damaged.append((number, str(error).removesuffix(".")))
             else:
                 runs[run.key] = run
         return Read(list(runs.values()), damaged)
@@ -229,9 +229,10 @@ def _plain(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ChoqolateError(f"expected {name} to be a dictionary, got {value!r}")
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+        plain: dict[str, Any] = parse_json(json.dumps(dict(value), allow_nan=False), "it")
     except (TypeError, ValueError, RecursionError) as error:
-        raise ChoqolateError(f"expected {name} to hold what JSON can, {error}: turn it into numbers or text") from None
+        why = str(error).removesuffix(".")
+        raise ChoqolateError(f"expected {name} to hold what JSON can, {why}: turn it into numbers or text") from None
     return plain
 
 
