@@ -365,7 +365,8 @@ def test_a_damaged_line_is_reported_and_run_again(tmp_path):
 def test_debias_takes_the_spurious_words_from_a_file_and_says_what_needs_embeddings(tmp_path):
     bird_table(spurious=()).save(tmp_path / "own.parquet")
     (tmp_path / "words.txt").write_text("sea\nforest\n")
-    command = ["debias", tmp_path / "own.parquet", "-o", tmp_path / "out", "--seeds", 1, "--epochs", 4, "--nodes", 3]
+    short = ["--seeds", 1, "--epochs", 4, "--nodes", 3, "--processes", 1]
+    command = ["debias", tmp_path / "own.parquet", "-o", tmp_path / "out", *short]
     refused = choqolate(*command)
     assert refused.code == 2
     assert "own has no concepts marked as spurious: name them in a file (--spurious words.txt)" in refused.err

@@ -170,27 +170,27 @@ def read_model(folder: Path) -> Any:
 
 def test_fit(place):
     arguments = ("fit", "scores.parquet", "-o", "new", "--nodes", "2", "--epochs", "2", "--device", "cpu")
-    kill_often(place, Command(arguments, "new", read_model), 6)
+    kill_often(place, Command(arguments, "new", read_model), 3)
 
 
 def test_remove(place):
     concept = cq.load(place / "model").concepts_[0]
-    kill_often(place, Command(("remove", "model", concept, "-o", "new"), "new", read_model), 6)
+    kill_often(place, Command(("remove", "model", concept, "-o", "new"), "new", read_model), 3)
 
 
 def test_apply(place):
-    kill_often(place, Command(("apply", "model", "edits.json", "-o", "new"), "new", read_model), 6)
+    kill_often(place, Command(("apply", "model", "edits.json", "-o", "new"), "new", read_model), 3)
 
 
 def test_score(place):
     shutil.copytree(FORMATS / "embeddings" / "version_1" / "birds", place / "birds")
     arguments = ("score", "birds", "--concepts", "words.txt", "--backbone", "mini", "-o", "new.parquet")
-    kill_often(place, Command(arguments, "new.parquet", lambda path: cq.ConceptScores.load(path).fingerprint), 6)
+    kill_often(place, Command(arguments, "new.parquet", lambda path: cq.ConceptScores.load(path).fingerprint), 3)
 
 
 def test_studio_export(place):
     arguments = ("studio", "model", "--scores", "scores.parquet", "--export", "new.html")
-    kill_often(place, Command(arguments, "new.html", lambda path: len(path.read_text().partition("</html>")[1])), 6)
+    kill_often(place, Command(arguments, "new.html", lambda path: len(path.read_text().partition("</html>")[1])), 3)
 
 
 def test_demo(place):
