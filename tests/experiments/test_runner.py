@@ -21,7 +21,7 @@ from choqolate.experiments.engine.settings_runner import Declared, run_settings
 from choqolate.experiments.engine.sources import table_source
 from choqolate.experiments.engine.tasks import Done
 from tests.small_tables import bird_scores
-from tests.trust.ledger import note
+from tests.trust.ledger import note, scaled
 
 
 @dataclass(frozen=True)
@@ -149,15 +149,19 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     command += ["-o", "out", "--seeds", "3", "--processes", "1", *methods]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     results = tmp_path / "out" / "results.jsonl"
-    with subprocess.Popen(
-        [*command, "--epochs", "30"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL
-    ) as run:
-        while not (results.exists() and results.read_bytes().endswith(b"\n")):
-            assert run.poll() is None, "it was over before it could be killed"
-            time.sleep(0.02)
-        run.send_signal(signal.SIGKILL)
-    before = results.read_text().splitlines()
-    n_tuned = 2 * 18 * 3  # of two methods, each setting with three seeds
+    n_tuned, n_kills = 2 * 18 * 3, 0  # of two methods, each setting with three seeds
+    before: list[str] = []
+    while n_kills < scaled(1) and len(before) < n_tuned // 2:
+        with subprocess.Popen(
+            [*command, "--epochs", "30"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL
+        ) as run:
+            while len(found := finished_lines(results)) <= len(before):
+                assert run.poll() is None, "it was over before it could be killed"
+                time.sleep(0.02)
+            run.send_signal(signal.SIGKILL)
+        assert found[: len(before)] == before
+        before = finished_lines(results)
+        n_kills += 1
     assert 0 < len(before) < n_tuned
     done = subprocess.run(
         [*command, "--epochs", "30"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -171,7 +175,12 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
         {"config", "seed", "metrics", "seconds", "shared", "versions"} <= set(json.loads(line)) for line in after
     )
     assert "SLR-AVD" in (tmp_path / "out" / "tables" / "comparison.md").read_text()
-    note("kills", "compare", 1)
+    note("kills", "compare", n_kills)
+
+
+def finished_lines(path):
+    """The lines of a file that have an end."""
+    return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
 @pytest.mark.usefixtures("two_threads")
