@@ -56,7 +56,7 @@ def show_drift(console: Console, found: Drift) -> None:
         table = plain_table("concept", "model share", "shift", "KS", "p", "outside A", "outside B")
         for one in found.drifted[:_MOST_CONCEPTS]:
             p = p_text(one.p_value)
-            outside = (f"{share.value:.1%} ({percent_range(share.interval, 0)})" for share in found.outside(one))
+            outside = (f"{share.value:.1%} ({percent_range(share.interval)})" for share in found.outside(one))
             table.add_row(
                 Text(cut(one.concept)), f"{one.share:.1%}", f"{one.shift:+.3f}", f"{one.statistic:.3f}", p, *outside
             )

@@ -61,6 +61,7 @@ function figure(label, measured, value, change, detail, changed) {
       step("now", percent(now), "strip-now"),
       h("small", { class: "note strip-range", title: "95% interval of the accuracy now" },
         n < TOO_FEW ? "too few to tell" : interval(low, high)),
-      change.gained + change.lost > 0 && n >= TOO_FEW && h("span", { title: told }, changeMark(change.change),
+      change.gained + change.lost > 0 && n >= TOO_FEW && h("span", { title: told },
+        changed && changed !== detail && h("small", { class: "note" }, `${changed} `), changeMark(change.change),
         h("small", { class: "note" }, ` ${pText(change.p)}`))));
 }
