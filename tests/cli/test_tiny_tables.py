@@ -124,7 +124,7 @@ def test_drift_shows_the_rows_outside_the_training_range_with_intervals(tmp_path
     sea = next(one for one in found.concepts if one.concept == "sea")
     for share in found.outside(sea):
         low, high = share.interval
-        assert f"{share.value:.1%} ({100 * low:.0f} to {100 * high:.0f})" in said["drift"]
+        assert f"{share.value:.1%} ({100 * low:.1f} to {100 * high:.1f})" in said["drift"]
     assert found.as_dict()["concepts"][0]["outside_intervals"][1] == pytest.approx(list(found.outside(sea)[1].interval))
 
 
