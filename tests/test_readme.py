@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -99,6 +100,19 @@ def test_the_python_code_of_the_page_on_vocabularies_runs(newcomer, capsys):
     assert space["smaller"].concepts == cq.Vocabulary.read(newcomer / "concepts.txt").concepts
 
 
+@pytest.fixture
+def one_core():
+    """Work is done in this process instead of one per core: starting those takes longer than the work."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_core")
 def test_the_python_code_of_the_page_on_research_runs(newcomer, capsys):
     bird_table(None, n_rows=600).save("scores.parquet")
     blocks = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "research.md").read_text(), re.DOTALL)
